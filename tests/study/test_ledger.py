@@ -113,9 +113,24 @@ def test_runs_are_counted_by_used_rows(tmp_path):
     ledger.add("hash", kept(table(seed=1)), Allowed(2))
     with pytest.raises(dsba.InputError, match="these rows have been in 2 runs, and the study allows 2"):
         Ledger(tmp_path / "ledger").add("hash", kept(table()), Allowed(2))
-    (tmp_path / "ledger").write_text("[{}]")
-    with pytest.raises(dsba.InputError, match=r"the ledger .* is damaged"):
-        Ledger(tmp_path / "ledger")
+    for text in ("[{}]", "[" * 100_000):
+        (tmp_path / "ledger").write_text(text)
+        with pytest.raises(dsba.InputError, match=r"the ledger .* is damaged"):
+            Ledger(tmp_path / "ledger")
+
+
+def test_damaged_rows_of_a_run_are_named(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.add("hash", kept(table()), Allowed(2))
+    (file,) = (tmp_path / "ledger-rows").iterdir()
+    whole = file.read_bytes()
+    changed = whole[: len(whole) // 2] + b"odd" + whole[len(whole) // 2 + 3 :]
+    for content in (b"", whole[:100], whole[:-1], changed, whole.replace(b"rows.npy", b"rovs.npy")):
+        file.write_bytes(content)
+        with pytest.raises(dsba.InputError, match=r"the ledger .* is damaged"):
+            ledger.add("hash", kept(table()), Allowed(2))
+    file.write_bytes(whole)
+    assert ledger.add("hash", kept(table()), Allowed(2)) == 1
 
 
 def test_two_processes_do_not_both_add(tmp_path):

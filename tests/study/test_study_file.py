@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from base64 import encodebytes
 
 import pandas as pd
 import pytest
 import tomli_w
+from cryptography.hazmat.primitives import serialization
 from test_study import NAMES
 from typer.testing import CliRunner
 
@@ -61,6 +63,9 @@ def test_a_trial_keeps_names_and_levels_with_control_characters(tmp_path):
         ('["bergen", "cork"], ["cork", "aarhus"]', '["bergen", "aarhus"]', "the graph leaves sites out"),
         ('fingerprint = "', 'fingerprint = "0', "the fingerprint of aarhus is not that of its certificate"),
         ('address = "aarhus.example.org:8443"\n', "", "aarhus and cork are neighbours and both only dial out"),
+        ("aarhus.example.org:8443", "aarhus..example.org:8443", "an address must be host:port"),
+        ("aarhus.example.org:8443", f"{'a' * 64}.example.org:8443", "an address must be host:port"),
+        ("aarhus.example.org:8443", f"{'a' * 63}.example.org.:8443", None),
         ("[columns]", "[columns", "is no TOML file"),
         ("[columns]", f"x = {'9' * 5_000}\n[columns]", "is no TOML file"),
     ],
@@ -90,6 +95,27 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
     os.chmod(path, 0o640)
     with pytest.raises(dsba.InputError, match="others may read the key"):
         keys.load(path)
+
+
+def test_a_key_of_another_kind_is_refused(tmp_path):
+    """Encrypted by its owner, of a kind that the library does not know, or with a damaged certificate."""
+    path = tmp_path / "cork.pem"
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
+    made = keys.make("cork", path)
+    encrypted, (own, _, certificate) = made.private.private_bytes(*form), path.read_bytes().partition(CERTIFICATE)
+    unknown = pem(b"PRIVATE KEY", bytes.fromhex("302e020100300506032b657204220420") + bytes(32))
+    damaged = pem(b"CERTIFICATE", made.certificate.replace(ED25519, b"+er"))
+    for content in (encrypted + CERTIFICATE + certificate, unknown + CERTIFICATE + certificate, own + damaged):
+        path.write_bytes(content)
+        with pytest.raises(dsba.InputError, match="is not a key of dsba study key"):
+            keys.load(path)
+
+
+CERTIFICATE, ED25519 = b"-----BEGIN CERTIFICATE-----\n", bytes.fromhex("2b6570")  # how the first begins, and its kind
+
+
+def pem(kind, content):
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (kind, encodebytes(content), kind)
 
 
 def test_without_permissions_of_files_there_is_no_key(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ def show_findings(findings: Iterable[Finding], plain: bool) -> None:
         raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
 
 
-def _table_place(kind: Callable[..., Any], help_: str) -> Any:
+def source(kind: Callable[..., Any], help_: str) -> Any:
     """An argument or an option that is a file, or the URL of a database."""
     return kind(help=help_, parser=TableSource, metavar="FILE|URL")
 
@@ -101,13 +101,19 @@ TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites ta
 NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
 
 
-source_argument = partial(_table_place, typer.Argument)
-source_option = partial(_table_place, typer.Option)
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
+
 READING_HELP = {
     "encoding": "The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
     "na_values": "Other marks of missing values, with commas between them, such as -999,unknown.",
     "decimal": "The mark before decimals in text, if it is not found out.",
 }
+READING_OPTIONS = [
+    keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
+    for name, help_ in READING_HELP.items()
+]
 
 
 def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
@@ -118,15 +124,8 @@ def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
     def run(**values: Any) -> None:
         command(**_with_reading(values))
 
-    run.__signature__ = inspect.Signature([*own, *_reading_options()])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*own, *READING_OPTIONS])  # type: ignore[attr-defined]
     return run
-
-
-def _reading_options() -> list[inspect.Parameter]:
-    return [
-        keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
-        for name, help_ in READING_HELP.items()
-    ]
 
 
 def _with_reading(values: dict[str, Any]) -> dict[str, Any]:
@@ -158,14 +157,10 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
         shown = [one for one in shown if not (tables_only and fits.OPTIONS[one.name].data == fits.FOR_ARRAYS)]
         options = [*(_option(one, tables_only) for one in shown), keyword("allow_two_sites", TwoSites, False)]
         options += [] if tables_only else [keyword("no_guards", NoGuards, False)]
-        run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *_reading_options()])  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *READING_OPTIONS])  # type: ignore[attr-defined]
         return run
 
     return decorated
-
-
-def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
 def _option(one: Field[Any], tables_only: bool) -> inspect.Parameter:

@@ -12,16 +12,7 @@ import typer
 
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.lab import stoppable
-from dsba.cli.options import (
-    Command,
-    Commands,
-    Json,
-    reading_tables,
-    show_findings,
-    source_argument,
-    source_option,
-    with_fit_options,
-)
+from dsba.cli.options import Command, Commands, Json, reading_tables, show_findings, source, with_fit_options
 from dsba.cli.train import MARKER, exit_as, write_page
 from dsba.data.sources import TableSource
 from dsba.engine.run import Status
@@ -101,10 +92,7 @@ def key(
 
 
 @study.command(cls=StudyCommand)
-def rotate(
-    site: SiteName,
-    key: KeyFile = None,
-) -> None:
+def rotate(site: SiteName, key: KeyFile = None) -> None:
     """Replace the key of this site by a new one that the old key signs, and print the lines for the study file.
 
     The hash of the study stays the same, and so do the ledger and the commitment to the data. Every site adds the lines
@@ -113,7 +101,7 @@ def rotate(
     """
     from tomli_w import dumps
 
-    from dsba.storage.atomic import replacing
+    from dsba.storage.atomic import write_whole
     from dsba.study import keys
 
     path = key or Path(f"{site}.pem")
@@ -121,8 +109,7 @@ def rotate(
 
     def keep(made: keys.Key, signature: bytes) -> None:
         section = {"certificate": keys.text_of(made.certificate), "signature": signature.hex()}
-        with replacing(statement) as file:
-            file.write(dumps({"rotations": [section]}).encode())
+        write_whole(statement, dumps({"rotations": [section]}).encode())
 
     keys.rotated(path, site, keep)
     typer.echo(statement.read_text(), nl=False)
@@ -136,7 +123,7 @@ def check(
     file: StudyFile,
     site: Annotated[str | None, typer.Option(help="The name of this site, to check its files and lines.")] = None,
     key: KeyFile = None,
-    data: Annotated[TableSource | None, source_option("The table of this site.")] = None,
+    data: Annotated[TableSource | None, source(typer.Option, "The table of this site.")] = None,
     policy: PolicyFile = None,
     plain: Json = False,
 ) -> None:
@@ -155,7 +142,7 @@ def check(
 def join(
     file: StudyFile,
     site: SiteName,
-    data: Annotated[TableSource, source_option("The table of this site; it stays here.")],
+    data: Annotated[TableSource, source(typer.Option, "The table of this site; it stays here.")],
     key: KeyFile = None,
     out: Annotated[Path, typer.Option(help="Folder for the model and the audit log.")] = Path("run"),
     approve: Annotated[str | None, typer.Option(help="The hash of the study, instead of the question.")] = None,
@@ -245,7 +232,7 @@ def totals(
 @study.command("try", epilog=TRY_EXAMPLES, cls=StudyCommand)
 @with_fit_options(tables_only=True)
 def try_(
-    files: Annotated[list[TableSource], source_argument("Tables, one for each site.")],
+    files: Annotated[list[TableSource], source(typer.Argument, "Tables, one for each site.")],
     spec: FitSpec,
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
 ) -> None:

@@ -30,7 +30,7 @@ from dsba.cli.options import (
     numbers_of,
     of_tables,
     reading_tables,
-    source_argument,
+    source,
     with_fit_options,
 )
 from dsba.data.sources import TableSource
@@ -41,7 +41,7 @@ from dsba.fitting import codec, not_converged
 from dsba.fitting.codec import MODEL_FILE
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import FitSpec
-from dsba.storage.atomic import replacing
+from dsba.storage.atomic import write_whole
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ GraphOption = Annotated[
     str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
 ]
 Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")]
-Tables = Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")]
+Tables = Annotated[list[TableSource], source(typer.Argument, "Tables, one per site; each rank opens its own.")]
 
 
 def among_sites(command: Callable[..., None]) -> Callable[..., None]:
@@ -115,7 +115,7 @@ def among_sites(command: Callable[..., None]) -> Callable[..., None]:
 @with_fit_options()
 def train(
     files: Annotated[
-        list[TableSource], source_argument("Tables or LIBSVM files, one per node; each rank opens only its own.")
+        list[TableSource], source(typer.Argument, "Tables or LIBSVM files, one per node; each rank opens only its own.")
     ],
     spec: FitSpec,
     n_features: Annotated[
@@ -295,7 +295,9 @@ def summary(
 @reading_tables
 def predict(
     model: Model,
-    file: Annotated[TableSource, source_argument("A table or a LIBSVM file, whichever the model was trained on.")],
+    file: Annotated[
+        TableSource, source(typer.Argument, "A table or a LIBSVM file, whichever the model was trained on.")
+    ],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
     label: Annotated[bool, of_tables("--label", help="Classes instead of probabilities.")] = False,
     proba: Annotated[bool, of_tables("--proba", help="Probabilities; the default for classes.")] = False,
@@ -322,8 +324,7 @@ def predict(
 
 
 def _write(file: Path, text: str) -> None:
-    with replacing(file) as stream:
-        stream.write(text.encode())
+    write_whole(file, text.encode())
 
 
 @tables.command(epilog=EVALUATE_EXAMPLES)
@@ -331,7 +332,7 @@ def _write(file: Path, text: str) -> None:
 def evaluate(
     model: Model,
     files: Annotated[
-        list[TableSource], source_argument("Tables with outcomes, one per site; each rank opens its own.")
+        list[TableSource], source(typer.Argument, "Tables with outcomes, one per site; each rank opens its own.")
     ],
     network: Any,
     guards: Guards,

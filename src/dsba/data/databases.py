@@ -50,9 +50,8 @@ class Database(NamedTuple):
 
 def database_file(head: bytes, path: Path) -> str | None:
     """The URL of a file if it begins as a database does."""
-    kinds = (kind for kind, (at, mark) in FILE_MARKS.items() if head[at:].startswith(mark))
-    kind = next(kinds, None)
-    return None if kind is None else f"{kind}:///{quote(str(path))}"
+    found = (f"{kind}:///{quote(str(path))}" for kind, (at, mark) in FILE_MARKS.items() if head.startswith(mark, at))
+    return next(found, None)
 
 
 class DatabaseTable:
@@ -104,7 +103,7 @@ class DatabaseTable:
     @contextmanager
     def _open(self) -> Iterator[Database]:
         """The database in one transaction, which lasts until the rows are read."""
-        self._database = self._database or _opened(self.source)
+        self._database = self._database or FILE_DATABASES.get(self.source.url.scheme, _server)(self.source)
         try:
             yield self._database
         except BaseException:
@@ -168,11 +167,6 @@ def _query(file: Path) -> str:
 
 
 # Databases ---------------------------------------------------------------------------------------
-
-
-def _opened(source: TableSource) -> Database:
-    kind = source.url.scheme
-    return FILE_DATABASES[kind](source) if kind in FILE_DATABASES else _server(source)
 
 
 def _file_of(source: TableSource) -> Path:

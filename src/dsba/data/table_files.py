@@ -10,7 +10,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -127,12 +127,10 @@ class TableFile:
 
     def require_same(self) -> None:
         """An error unless the file is the one whose header was read, and was not written to."""
-        try:
-            same = same_file(self._file.stat, self.path.stat())
-        except OSError:
-            same = False
-        if not same:
-            raise InputError(f"{self.path} was changed or replaced after its header was read: start again.")
+        with suppress(OSError):
+            if same_file(self._file.stat, self.path.stat()):
+                return
+        raise InputError(f"{self.path} was changed or replaced after its header was read: start again.")
 
     @contextmanager
     def _opened(self) -> Iterator[HashedFile]:

@@ -6,9 +6,9 @@ import csv
 import io
 import re
 import warnings
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder, lookup
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder, iterdecode, lookup
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -119,16 +119,14 @@ def _content(file: HashedFile) -> Any:
 
 def is_utf8(file: HashedFile) -> bool:
     """Whether a text has letters beyond ASCII, and all of it is UTF-8: another encoding would read other letters."""
-    content, decoder, beyond = _content(file), getincrementaldecoder("utf-8")(), False
-    try:
-        for piece in iter(lambda: content.read(RECODED_BYTES), b""):
-            if b"\x00" in piece:
+    content, beyond = _content(file), False
+    with suppress(UnicodeDecodeError):
+        for text in iterdecode(iter(lambda: content.read(RECODED_BYTES), b""), "utf-8"):
+            if "\x00" in text:
                 return False  # UTF-16
-            beyond |= not decoder.decode(piece).isascii()
-        decoder.decode(b"", True)
-    except UnicodeDecodeError:
-        return False
-    return beyond
+            beyond |= not text.isascii()
+        return beyond
+    return False
 
 
 def _as_utf8(content: Any, encoding: str) -> io.BufferedReader:

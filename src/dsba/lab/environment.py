@@ -40,8 +40,7 @@ def _processor() -> str:
 def _commit(folder: Path) -> str | None:
     """The commit that is checked out where the experiment is, if git knows one."""
     command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=True)
+        return done.stdout.strip() or None
+    return None

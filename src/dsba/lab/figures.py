@@ -276,11 +276,9 @@ def _scale(axes: Any, panel: Panel, wide: bool) -> None:
     else:
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-    if panel.x in ("seconds", "time") and not wide:
-        return  # plain numbers: 0.8 beside 1.6, not 800 ms beside 1.6 s; the axis is called seconds
-    if panel.x not in ("passes", "nominal_passes"):
-        unit = "s" if panel.x in ("seconds", "time") else ""
-        axes.xaxis.set_major_formatter(EngFormatter(unit, sep="\N{THIN SPACE}"))
+    times = panel.x in ("seconds", "time")  # plain numbers: 0.8 beside 1.6, not 800 ms beside 1.6 s
+    if panel.x not in ("passes", "nominal_passes") and (wide or not times):
+        axes.xaxis.set_major_formatter(EngFormatter("s" if times else "", sep="\N{THIN SPACE}"))
 
 
 def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -> Any:

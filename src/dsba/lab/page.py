@@ -12,15 +12,7 @@ import numpy as np
 
 from dsba.engine.history import History
 from dsba.errors import require_package
-from dsba.lab.curves import (
-    COSTS,
-    TOLERANCES,
-    Entrant,
-    comparing_tolerance,
-    costs,
-    decided_tolerance,
-    median_curve,
-)
+from dsba.lab.curves import COSTS, TOLERANCES, Entrant, comparing_tolerance, costs, decided_tolerance, median_curve
 from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, axis_title, looks
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from dsba.errors import StorageError
+from dsba.errors import StorageError, cannot
 
 PART = ".part-"  # how the temporary names begin
 PRIVATE = 0o600  # the mode of a file that holds somebody's data
@@ -41,6 +41,20 @@ def replacing(path: Path, mode: int = USUAL) -> Iterator[IO[bytes]]:
             Path(part).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def content_of(path: Path, what: str = "") -> bytes:
+    """The bytes of a file, which is ``what`` in the sentence if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise cannot(f"read {what}{path}", error) from None
+
+
+def write_whole(path: Path, content: bytes, mode: int = USUAL) -> None:
+    """The content becomes the file ``path``, or nothing does."""
+    with replacing(path, mode) as stream:
+        stream.write(content)
 
 
 def clear_torn(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 from dsba.errors import InputError, cannot
@@ -23,17 +24,15 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / marker).is_file() and any(folder.iterdir()):
             raise InputError(f"{folder} has files that are not this command's: give another folder.")
-        handle = os.open(folder / marker, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        file = _opened(folder / marker, 0o666)
     except OSError as error:
         raise cannot(f"write into {folder}", error) from error
-    try:
+    with file:
         if lock:
-            _lock(handle, f"another dsba is at work in {folder}: wait for it, or give another folder.")
-        if os.fstat(handle).st_size == 0:
-            os.write(handle, MARK_TEXT.encode())
+            _lock(file, f"another dsba is at work in {folder}: wait for it, or give another folder.")
+        if os.fstat(file.fileno()).st_size == 0:
+            file.write(MARK_TEXT.encode())
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -43,22 +42,25 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     ``busy`` is the error where another process holds it; None waits for that process. The lock ends with its process.
     """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+        file = _opened(path, PRIVATE)
     except OSError as error:
         raise cannot(f"write {path}", error) from error
-    try:
-        _lock(handle, busy)
+    with file:
+        _lock(file, busy)
         yield
-    finally:
-        os.close(handle)
 
 
-def _lock(handle: int, busy: str | None) -> None:
+def _opened(path: Path, mode: int) -> FileIO:
+    """A file that is there or is made with this mode; a symbolic link is not followed."""
+    return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode), "r+")
+
+
+def _lock(file: FileIO, busy: str | None) -> None:
     try:
         import fcntl
     except ImportError:  # this system has no such locks
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
     except OSError:
         raise InputError(busy or "the file cannot be locked.") from None

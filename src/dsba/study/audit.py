@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dsba.errors import InputError
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, write_whole
 
 STATE, AUDIT = "run.json", "audit.jsonl"
 NO_LINE = "0" * 64  # stands for the line before the first
@@ -117,8 +117,7 @@ def whole_lines(path: Path, torn: bool = True) -> list[bytes]:
 def reopened(path: Path) -> tuple[list[bytes], BinaryIO]:
     """The lines of a file, without one that a kill left torn, and the file to add to."""
     kept = whole_lines(path)
-    with replacing(path, PRIVATE) as file:
-        file.write(b"".join(line + b"\n" for line in kept))
+    write_whole(path, b"".join(line + b"\n" for line in kept), PRIVATE)
     return kept, path.open("ab")
 
 
@@ -143,8 +142,7 @@ class RunState(NamedTuple):
         return STATE_SIGNATURE + json.dumps(self._asdict()).encode()
 
     def write(self, folder: Path, sign: Sign) -> None:
-        with replacing(folder / STATE, PRIVATE) as file:
-            file.write(self._with(sign(self.content)))
+        write_whole(folder / STATE, self._with(sign(self.content)), PRIVATE)
 
     def _with(self, signature: bytes) -> bytes:
         return json.dumps({**self._asdict(), "signature": signature.hex()}).encode()

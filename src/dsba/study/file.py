@@ -21,11 +21,12 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from dsba import algorithms, operators
-from dsba.errors import InputError, cannot, require_known, shortened, unknown_name, validation_sentence
+from dsba.errors import InputError, require_known, shortened, unknown_name, validation_sentence
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
+from dsba.storage.atomic import content_of
 from dsba.study import keys
 from dsba.tables.elastic_net import PathOptions
 from dsba.tables.models import MODELS
@@ -33,7 +34,8 @@ from dsba.tables.terms import SITE, ModelTerms, stated
 from dsba.types import Level
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+LABEL = "[A-Za-z0-9-]{1,63}"  # between the dots of a host's name
+ADDRESS = re.compile(rf"(\[[0-9a-fA-F:.]+\]|{LABEL}(?:\.{LABEL})*\.?):([0-9]{{1,5}})")
 SHOWN = 40  # digits of the hash that people compare
 MOST_STUDY_BYTES = 1 << 20
 
@@ -344,10 +346,7 @@ def _plain_json(values: Any) -> bytes:
 
 def load(path: Path) -> Study:
     """The study of a file; an error says which key is wrong."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise cannot(f"read the study {path}", error) from None
+    data = content_of(path, "the study ")
     if len(data) > MOST_STUDY_BYTES:
         raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_STUDY_BYTES}.")
     return parse(data, str(path))

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dsba.fitting.spec import FitSpec
-from dsba.network import counted
+from dsba.network import Network, counted
+from dsba.study.file import Study
 from dsba.tables.elastic_net import ElasticNetPath, PathOptions, path_of
 from dsba.tables.formula import parse, quoted
 from dsba.tables.schema import enforce, usable_rows
 from dsba.tables.survival import SurvivalCurves, curves_of
 from dsba.tables.terms import ModelTerms, SiteTable
-
-if TYPE_CHECKING:
-    from dsba.network import Network
-    from dsba.study.file import Study
 
 CURVES, PATH = "curves", "elastic-net"  # .json and .csv
 COUNTED = "As sums over all sites, of the curves: events and other rows by interval of time{by}."

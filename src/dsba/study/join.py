@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean, printable
 from dsba.fitting.codec import MODEL_FILE
 from dsba.fitting.disclosure import Guards
-from dsba.network import counted
+from dsba.fitting.model import FittedModel
+from dsba.fitting.spec import FitSpec
+from dsba.network import Network, counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import (
@@ -36,7 +38,7 @@ from dsba.network.tls.site_network import (
     SitePlace,
     bytes_of_spread_sums,
 )
-from dsba.storage.atomic import replacing
+from dsba.storage.atomic import write_whole
 from dsba.storage.folders import locked
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
@@ -55,11 +57,6 @@ from dsba.tables.results import Results
 from dsba.tables.schema import enforce, folded, kind_of, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
-
-if TYPE_CHECKING:
-    from dsba.fitting.model import FittedModel
-    from dsba.fitting.spec import FitSpec
-    from dsba.network import Network
 
 CHECKPOINT = "checkpoint"
 STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
@@ -108,6 +105,11 @@ class Seat:
     def table(self) -> Table:
         """The site's table. What is checked, committed to and fitted is one reading of it."""
         return open_table(self.data)
+
+    @property
+    def rows(self) -> SiteTable:
+        """The columns of the study in this table."""
+        return own_rows(self.study, self.site, self.table)
 
     @cached_property
     def stored(self) -> Results | None:
@@ -424,7 +426,7 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if study.describe is not None:
             _describe(seat, network, notify)
         if study.curves is not None:
-            require_like_rows(study, own_rows(study, seat.site, seat.table), seat.spec, network)
+            require_like_rows(study, seat.rows, seat.spec, network)
         if seat.stored is not None:
             results = evaluated(seat.stored, own, seat.spec, network)
             seat.stored.save(seat.out / EVALUATED)
@@ -438,7 +440,7 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if results.model.run.status is Status.INTERRUPTED:
             notify(_stopped(network, asked.is_set()))
             return results
-        _write(seat, further_files(study, [own_rows(study, seat.site, seat.table)], seat.spec, network))
+        _write(seat, further_files(study, [seat.rows], seat.spec, network))
         if study.by_site:
             _show_estimates(seat, network, notify)
         network.finish(result_hash(results.model))
@@ -476,12 +478,9 @@ def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Ne
     return stored.tested(evaluate_own(stored, own, network, spec.guards).pooled)
 
 
-def described(
-    study: Study, site: str, table: Table, guards: Guards, network: Network, shows: bool = False
-) -> Description:
+def described(study: Study, rows: SiteTable, guards: Guards, network: Network, shows: bool = False) -> Description:
     """Table 1 of the columns of the study at all sites; ``shows``: this one may have a column of its own."""
     assert study.describe is not None
-    rows = own_rows(study, site, table)
     out = rows.frame.drop(index=usable_rows(rows.frame, study.terms).index)
     own = np.array([[len(out), *out.notna().sum()]], np.float64)  # each column has a mean of its own
     total = counted(network, own)
@@ -503,7 +502,7 @@ def description_files(study: Study, found: Description) -> dict[str, bytes]:
 def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
     shows = seat.policy.hides_figures(seat.site) is None
-    found = described(seat.study, seat.site, seat.table, seat.spec.guards, network, shows)
+    found = described(seat.study, seat.rows, seat.spec.guards, network, shows)
     _write(seat, description_files(seat.study, found))
     for sign in found.signs:
         notify(f"Look at this: {sign}")
@@ -511,14 +510,12 @@ def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
 
 def _write(seat: Seat, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
-        with replacing(seat.out / name) as file:
-            file.write(content)
+        write_whole(seat.out / name, content)
 
 
 def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
-    own = own_rows(seat.study, seat.site, seat.table)
-    found = share_each([own], seat.spec, network, seat.policy.hides_figures(seat.site))
+    found = share_each([seat.rows], seat.spec, network, seat.policy.hides_figures(seat.site))
     _write(seat, {BY_SITE: json.dumps(found.plain()).encode()})
     for line in found.sentences():
         notify(line)

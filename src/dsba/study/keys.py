@@ -11,11 +11,13 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import NameOID
@@ -23,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from dsba.errors import InputError, cannot
 from dsba.network.tls.protocol import made_by, public_key
 from dsba.network.tls.transcript import hashed
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, write_whole
 
 YEARS = 2  # a certificate is valid, and not longer
 OLDEST = timedelta(days=365 * YEARS)
@@ -55,8 +57,7 @@ def make(site: str, path: Path, *, begins: datetime | None = None, days: int = O
     if path.exists():
         raise InputError(f"{path} is there already: a key is never replaced; move it away to make another.")
     made, content = _made(site, begins, days)
-    with replacing(path, PRIVATE) as file:
-        file.write(content)
+    write_whole(path, content, PRIVATE)
     return made
 
 
@@ -71,10 +72,9 @@ def rotated(path: Path, site: str, keep: Callable[[Key, bytes], object]) -> None
             f"the key {path} has expired, and signs no other one: make a new key, which changes the study."
         )
     made, content = _made(site, None, OLDEST.days)
-    block = base64.encodebytes(old.secret).decode()
     keep(made, old.sign(succession(old.certificate, made.certificate)))
-    with replacing(path, PRIVATE) as file:
-        file.write(content + f"{COMMITMENT.format('BEGIN')}{block}{COMMITMENT.format('END')}".encode())
+    block = f"{COMMITMENT.format('BEGIN')}{base64.encodebytes(old.secret).decode()}{COMMITMENT.format('END')}"
+    write_whole(path, content + block.encode(), PRIVATE)
 
 
 def succession(old: bytes, new: bytes) -> bytes:
@@ -132,11 +132,12 @@ def load(path: Path) -> Key:
     try:
         private = forms.load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
-    except ValueError:
+        certified = certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it is encrypted
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise InputError(f"{path} is not a key of dsba study key.")
-    if certificate.public_key() != private.public_key():
+    if certified != private.public_key():
         raise InputError(f"{path} has a certificate that belongs to another key.")
     return Key(private, certificate.public_bytes(forms.Encoding.DER), _secret(private, data))
 
@@ -148,14 +149,11 @@ def _require_permissions() -> None:
 
 def parse(text: str) -> x509.Certificate:
     """The certificate of a study file's line."""
-    try:
+    with suppress(Exception):  # the parser raises errors of several kinds
         certificate = x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
-        usable = isinstance(certificate.public_key(), Ed25519PublicKey)
-    except Exception:  # the parser raises errors of several kinds
-        usable = False
-    if not usable:
-        raise ValueError("a certificate is the line that `dsba study key` prints, got something else")
-    return certificate
+        if isinstance(certificate.public_key(), Ed25519PublicKey):
+            return certificate
+    raise ValueError("a certificate is the line that `dsba study key` prints, got something else")
 
 
 def name_of(certificate: x509.Certificate) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, replacing, write_whole
 from dsba.storage.folders import locked
 from dsba.tables.schema import TRUTH, plain_value
 
@@ -120,7 +120,7 @@ class Ledger:
             runs = json.loads(self.path.read_text()) if self.path.exists() else []
             if not all(isinstance(run[key], str) for run in runs for key in ("time", "study", "rows")):
                 raise TypeError
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             raise self._damaged() from None
         return list(runs)
 
@@ -129,9 +129,9 @@ class Ledger:
         try:
             with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
                 columns = file["columns"].tolist()
-                parts = [file[part] for part in ("rows", "described") if part in file]
+                parts = [file["rows"], *(file[part] for part in file if part == "described")]
                 return [dict(zip(columns, part, strict=True)) for part in parts]
-        except (OSError, ValueError, KeyError, TypeError):
+        except Exception:  # a damaged archive raises errors of many kinds
             raise self._damaged() from None
 
     def _damaged(self) -> InputError:
@@ -145,8 +145,7 @@ class Ledger:
                 parts[name] = np.stack(list(one.values()))
             np.savez(file, **parts)
         self.runs.append(run)
-        with replacing(self.path, PRIVATE) as file:
-            file.write(json.dumps(self.runs, indent=1).encode())
+        write_whole(self.path, json.dumps(self.runs, indent=1).encode(), PRIVATE)
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:

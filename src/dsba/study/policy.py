@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Self
@@ -97,10 +98,9 @@ def _number(name: str, theirs: Guards, held: Guards) -> str:
 
 def may_leave(terms: str) -> bool:
     """Whether a site that was told of by ``Policy.terms`` lets totals leave the sites."""
-    try:
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
         return json.loads(terms)["totals_may_leave"] is True
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return False
+    return False
 
 
 def load(path: Path | None, key: Path | None = None) -> Policy:

@@ -17,21 +17,19 @@ import numpy as np
 from dsba.engine.run import Status
 from dsba.errors import InputError, NetworkError
 from dsba.fitting import codec
+from dsba.fitting.model import FittedModel
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
+from dsba.study.file import Study
 from dsba.study.further import further_files, require_like_rows
 from dsba.study.join import CHECKPOINT, blaming_others, described, evaluated, own_rows, result_hash
-from dsba.study.totals import TOTALS_FILE
+from dsba.study.totals import TOTALS_FILE, EpochRecord
+from dsba.tables.describe import Description
 from dsba.tables.fit import train_own
+from dsba.tables.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dsba.fitting.model import FittedModel
-    from dsba.study.file import Study
-    from dsba.study.totals import EpochRecord
-    from dsba.tables.describe import Description
-    from dsba.tables.results import Results
 
 SAME_ERRORS = 1e-12  # how far standard errors may be from the recomputed ones, relative to them
 SAME_FIGURES = 1e-10  # the same of all other numbers of a model's file
@@ -80,7 +78,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
                 with blaming_others():
-                    model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
+                    found = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
             except NotRecordedError:
                 raise
             except (InputError, NetworkError) as error:
@@ -89,17 +87,15 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
                 line = epoch.line + 1 + network.asked
                 raise InputError(f"{TOTALS_FILE}, line {line}: {error}") from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
-                return Recomputed(model, description, network.points, network.furthest, files)
+                return found
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
 
 
-def _again(
-    study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
-) -> tuple[FittedModel, Description | None, dict[str, bytes]]:
+def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None) -> Recomputed:
     site, spec = study.sites[rank].name, study.spec
     table: Any = MadeUpTable(study)
     own = {site: table}
-    found = None if study.describe is None else described(study, site, table, spec.guards, network)
+    found = None if study.describe is None else described(study, own_rows(study, site, table), spec.guards, network)
     if study.curves is not None:
         require_like_rows(study, own_rows(study, site, table), spec, network)
     if stored is None:
@@ -108,12 +104,12 @@ def _again(
         results = evaluated(stored, own, spec, network)
     if results.model.run.status is Status.INTERRUPTED:
         network.aside().share(False, discloses=TOTALS)
-        return results.model, found, {}
+        return Recomputed(results.model, found, network.points, network.furthest, {})
     files = further_files(study, [own_rows(study, site, table)], spec, network)
     if study.by_site:
         network.share(None, discloses=SITE_TOTALS)
     network.aside().share(result_hash(results.model), discloses=TOTALS)
-    return results.model, found, files
+    return Recomputed(results.model, found, network.points, network.furthest, files)
 
 
 def differences(saved: FittedModel, again: FittedModel) -> Iterator[str]:

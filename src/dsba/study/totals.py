@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +22,7 @@ from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
 
 TOTALS_FILE = "totals.jsonl"
-LINES: dict[str, type[Begun] | type[Answered] | type[Signed]] = {
-    "begun": Begun, "answered": Answered, "signed": Signed,
-}  # fmt: skip
+LINES: dict[str, type[Recorded]] = {"begun": Begun, "answered": Answered, "signed": Signed}
 
 
 class TotalsFile:
@@ -109,14 +108,12 @@ def _epochs_with_totals(lines: Sequence[bytes]) -> int:
 
 def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) -> tuple[Recorded, bytes]:
     """A line, and T after it; ``history`` is T before it."""
-    try:
+    with suppress(*DAMAGED_LINE, RecursionError):
         (name, record), (_, after) = json.loads(text).items()
         line = LINES[name].from_record(record)
         found = _after(line, history, study)
         if json.dumps({name: line.to_record(), "after": found.hex()}).encode() == text and found.hex() == after:
             return line, found
-    except (*DAMAGED_LINE, RecursionError):
-        pass
     raise InputError(f"{path}, line {number}: the record was changed here, or a line is missing before it.")
 
 

@@ -24,7 +24,7 @@ from dsba.data.table_files import open_table
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.spec import FitSpec
-from dsba.storage.atomic import replacing
+from dsba.storage.atomic import write_whole
 from dsba.study import keys
 from dsba.study.file import Study, load, model_of, section_of
 from dsba.study.join import result_hash
@@ -66,8 +66,7 @@ def arrange(files: Sequence[Path | TableSource], spec: FitSpec, folder: Path, **
         sites.append(keys.site_section(name, f"127.0.0.1:{port}", key.certificate))
     ends = (datetime.now(UTC) + timedelta(days=30)).date()
     content = {"name": "trial", "ends": ends, **wanted, "model": section, "guards": asdict(spec.guards), "sites": sites}
-    with replacing(folder / TRIAL_FILE) as file:
-        tomli_w.dump(content, file)
+    write_whole(folder / TRIAL_FILE, tomli_w.dumps(content).encode())
     return load(folder / TRIAL_FILE)
 
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from dsba.errors import DsbaError, InputError, cannot
+from dsba.errors import DsbaError, InputError
 from dsba.fitting import codec
 from dsba.fitting.codec import MODEL_COPY, MODEL_FILE
 from dsba.fitting.model import FittedModel
 from dsba.network.contract import DISCLOSURE_CLASSES, SITE_TOTALS
 from dsba.network.tls.protocol import made_by
 from dsba.network.tls.replay import STEP_BOUND, NotRecordedError
-from dsba.storage.atomic import PRIVATE, private_folder, replacing
+from dsba.storage.atomic import PRIVATE, content_of, private_folder, write_whole
 from dsba.study import join
 from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
 from dsba.study.check import found
@@ -99,8 +99,7 @@ def copy_totals(folder: Path, out: Path) -> None:
         raise InputError(f"{out} is there already: give a new folder.")
     for name in (join.STUDY_COPY, MODEL_FILE, TOTALS_FILE, *_of_this(study)):
         private_folder((out / name).parent)
-        with replacing(out / name, PRIVATE) as file:
-            file.write(_content(folder / name))
+        write_whole(out / name, content_of(folder / name), PRIVATE)
 
 
 def _of_this(study: Study) -> Iterator[str]:
@@ -158,7 +157,7 @@ def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epoch
         return Finding(False, f"the totals give another model than the one in the folder: {', '.join(odd[:3])} differ.")
     files = {} if again.description is None else join.description_files(study, again.description)
     for kind, made in {"description": files, "result": again.files}.items():
-        if changed := [name for name, content in made.items() if _content(folder / name) != content]:
+        if changed := [name for name, content in made.items() if content_of(folder / name) != content]:
             return Finding(False, f"the totals give another {kind} than {folder / changed[0]}: it was changed.")
     what = f"The {'model' if stored is None else 'evaluation'} is what these totals give"
     if files:
@@ -172,17 +171,10 @@ def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epoch
     )
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise cannot(f"read {path}", error) from None
-
-
 def _study(folder: Path) -> Study:
     """The study that a folder holds."""
     try:
-        content = _content(folder / join.STUDY_COPY)
+        content = content_of(folder / join.STUDY_COPY)
         rotations = (folder / join.ROTATIONS).read_bytes() if (folder / join.ROTATIONS).exists() else b"[]"
         study = Study.from_content(content, rotations)
         if study.rotations_content != rotations:
@@ -244,7 +236,7 @@ def _same_result(kept: Kept) -> None:
         raise InputError(f"the log ends with another result than {STATE}.")
     if join.result_hash(codec.load(kept.folder)) != kept.state.result:
         raise InputError(f"the model in {kept.folder} is not the result of the run.")
-    if _content(kept.folder / MODEL_COPY) != codec.copy_of(codec.load(kept.folder)):
+    if content_of(kept.folder / MODEL_COPY) != codec.copy_of(codec.load(kept.folder)):
         raise InputError(f"{kept.folder / MODEL_COPY} is not a copy of {MODEL_FILE}: one of them was changed.")
 
 

@@ -59,7 +59,7 @@ class Connections:
 
     def __init__(self, net: SiteNetwork) -> None:
         self.net, self.place = net, net.place
-        self.closing, self.closed = threading.Event(), threading.Event()
+        self.closing = threading.Event()
         self.threads: list[threading.Thread] = []
         self.starting = threading.Lock()
         self.connections: set[Any] = set()
@@ -86,7 +86,6 @@ class Connections:
     def close(self) -> None:
         with self.starting:
             self.closing.set()
-        self.closed.set()
         if self.listener is not None:
             self.listener.close()
         deadline = time.monotonic() + 2 * HANDSHAKE
@@ -151,7 +150,7 @@ class Connections:
             stack.callback(self._count, rank, -1)
             self._count(rank, 1)
             try:
-                connection = opened(secured, rank, self.place.members, self.closed, deadline)
+                connection = opened(secured, rank, self.place.members, self.closing, deadline)
                 stack.callback(connection.close_socket)
                 if link is None:
                     sentence = f"{name} and {self.place.name} are not neighbours in the study."
@@ -355,11 +354,9 @@ def _refuse(connection: Hearing, error: RefusedError, unheard: bool = False) -> 
 def _echo(connection: Hearing) -> None:
     """Send back what comes, for somebody who measures the line; it ends by itself."""
     deadline = time.monotonic() + HANDSHAKE
-    try:
+    with suppress(Exception):  # the line was measured
         while time.monotonic() < deadline:
             connection.send(connection.recv(max(0.1, deadline - time.monotonic())))
-    except Exception:  # the line was measured
-        return
 
 
 def shown(text: object) -> str:

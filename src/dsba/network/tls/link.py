@@ -12,12 +12,10 @@ import threading
 from collections import deque
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsba.network.tls.frames import ACKNOWLEDGE, KINDS, Frame, FrameError, decode, encode
-
-if TYPE_CHECKING:
-    from dsba.network.tls.pinned import Hearing
+from dsba.network.tls.pinned import Hearing
 
 Inbox = SimpleQueue[bytes | None]  # messages that have come whole; None only wakes
 

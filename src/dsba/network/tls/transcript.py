@@ -172,8 +172,7 @@ class Answered(NamedTuple):
 
     def after(self, before: bytes) -> bytes:
         """T after this line, from the T before it."""
-        question = Question(before, self.number, self.kind, self.at, self.scales, self.length)
-        return question.after(self.exponent, self.answer)
+        return Question(before, *self[:-2]).after(self.exponent, self.answer)
 
     @property
     def totals(self) -> Array | None:
