@@ -69,7 +69,7 @@ import numpy as np
 from numba.core import event
 from dsba.kernels.cache import njit
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def middle(x):
     return np.sort(x)[len(x) // 2]
 

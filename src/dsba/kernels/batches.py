@@ -24,7 +24,7 @@ from dsba.kernels.cache import njit, part
 
 MAX_BATCH_NEWTON = 200
 ENOUGH = 2e-15  # of the sizes of what is added up in the equation
-DIRECT = 64  # samples of a batch up to which elimination is as fast as conjugate gradients
+DIRECT = 8  # samples of a batch up to which elimination is as fast as conjugate gradients
 POWERS = 4  # iterations for an eigenvalue
 SHORTEST = 1e-9  # the shortest part of a Newton step that is tried; below it, what is left is rounding
 
@@ -97,11 +97,13 @@ def solve_in_place(M: Any, x: Any) -> None:
             for j in range(p, n):
                 M[p, j], M[best, j] = M[best, j], M[p, j]
             x[p], x[best] = x[best], x[p]
+        pivot = M[p, p + 1 :]
         for i in range(p + 1, n):
             factor = M[i, p] / M[p, p]
             if factor != 0.0:
-                for j in range(p + 1, n):
-                    M[i, j] -= factor * M[p, j]
+                row = M[i, p + 1 :]  # a slice, as in ``gram_times``
+                for j in range(row.size):
+                    row[j] -= factor * pivot[j]
                 x[i] -= factor * x[p]
     for p in range(n - 1, -1, -1):
         for j in range(p + 1, n):
