@@ -34,9 +34,9 @@ from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number, as_share, require_known
-from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered, total_weight
+from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered
 from dsba.fitting.fit import Coefficients
-from dsba.fitting.rows import sums
+from dsba.fitting.rows import measured, sums
 from dsba.network import Alone, Group
 from dsba.network.contract import ROWS_OF_DATA, TOTALS
 from dsba.operators import Operator, ScaledHuber
@@ -126,8 +126,8 @@ class Decentralized(BaseEstimator):
     def _ratio(self) -> float:
         return as_share("l1_ratio", self.l1_ratio)
 
-    def _spec(self, rows: Rows) -> FitSpec:
-        lam, ratio = self._lam(total_weight(rows, self._group)), self._ratio()
+    def _spec(self, total: float) -> FitSpec:
+        lam, ratio = self._lam(total), self._ratio()
         return FitSpec(
             operator=self._operator(), lam=(1.0 - ratio) * self._unit * lam, intercept=bool(self.fit_intercept),
             graph=self.graph, penalty=L1(ratio * lam) if ratio > 0.0 else None,
@@ -138,9 +138,10 @@ class Decentralized(BaseEstimator):
 
     def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
+        size = measured(rows, self._group)
         done = fit_rows(
-            rows, self._spec(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
-            progress=bool(self.verbose), callbacks=self.callbacks,
+            rows, self._spec(size.weight), n_nodes=self.n_nodes, size=size, network=self.network, previous=previous,
+            extra=extra, progress=bool(self.verbose), callbacks=self.callbacks,
         )  # fmt: skip
         _warn_unless_converged(done.result, self)
         return done
