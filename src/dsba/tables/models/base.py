@@ -208,9 +208,13 @@ class TableModel(ABC):
         """The log-likelihood of all sites at a point, up to the same constant; no matrix is summed."""
         return self.terms(samples, z, LikelihoodOnly(group)).llf
 
-    @abstractmethod
+    def slopes(self, s: Design, z: Array) -> Array:
+        """The slopes of the rows of one site, one column a parameter, where they need nothing of other sites."""
+        raise NotImplementedError
+
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        """For each site here the slopes of its rows, one column a parameter; ``terms`` are those of all sites at z."""
+        """The slopes of each site here; ``terms`` are those of all sites at z."""
+        return [self.slopes(sample, z) for sample in samples]
 
     def shortened(self, step: Array) -> Array:
         """A Newton step, or the part of it that this model trusts."""

@@ -75,8 +75,8 @@ class Glm(TableModel):
     def site(self, s: Design, z: Array) -> LikelihoodTerms:
         return of_rows(s.X, s.weight, self.rows(s.y, s.X @ z + s.offset))
 
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        return [s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None] for s in samples]
+    def slopes(self, s: Design, z: Array) -> Array:
+        return s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None]
 
     def first_weights(self, sample: Design, start: Array) -> Array:
         return self.row_weights(sample, start)[:, 0]

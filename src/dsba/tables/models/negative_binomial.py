@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -88,8 +87,8 @@ class NegativeBinomial(KnownTheta):
         expected = _bordered(known.expected, 0.0 * cross, float(s.weight @ slope**2))  # a positive stand-in
         return LikelihoodTerms(known.llf, np.append(known.score, s.weight @ slope), observed, expected)
 
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        return self.settled(z).row_scores(samples, z[:-1], terms)
+    def slopes(self, s: Design, z: Array) -> Array:
+        return self.settled(z).slopes(s, z[:-1])
 
     def shortened(self, step: Array) -> Array:
         return step * min(1.0, LONGEST_STEP / max(abs(float(step[-1])), LONGEST_STEP))
