@@ -144,9 +144,8 @@ def summed_unless(group: Group, complaints: Sequence[str], rows: Array) -> Array
     return total if np.isfinite(total).all() else summed(group, rows)
 
 
-def base_weights(columns: ScaledColumns, n: int, component: Operator) -> Array:
+def base_weights(design: Design, component: Operator) -> Array:
     """The weights of a site's rows where no outcome is known: those of the model with only an intercept."""
-    design = columns.designs[n]
     return design.weight * np.exp(design.offset) if component.link == "log" else design.weight
 
 
@@ -263,8 +262,8 @@ class StepWatch(RowWatch):
 
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
-        sites, self.asked = range(len(self.sites)), True
-        found = leverages_at([self._rows(n) for n in sites], self._slopes(z), self._slopes(last), information)
+        self.asked = True
+        found = leverages_at(self._rows, self._slopes(z), self._slopes(last), information)
         return self.judged(found, found is not None and self._exceeds(information))
 
     def at_solution(self, z: Array) -> RowWatch:
@@ -273,12 +272,13 @@ class StepWatch(RowWatch):
         A method that did not ask has summed no X'VX but the first. That of the others is taken to have grown as the
         weights of most rows here.
         """
-        sites, zero = range(len(self.sites)), np.zeros_like(z)
+        rows, zero = self._rows, np.zeros_like(z)
         before, now = self._slopes(zero), self._slopes(z)
         if self.asked:
-            self.judged([RowLeverage.of(self._rows(n), now[n], np.zeros_like(self.first)) for n in sites])
+            held = zip(rows, now, strict=True)
+            self.judged([RowLeverage.of(X, v, np.zeros_like(self.first)) for X, v in held])
         else:
-            own = sum(self._rows(n).T @ (self._rows(n) * before[n][:, None]) for n in sites)
+            own = sum(X.T @ (X * v[:, None]) for X, v in zip(rows, before, strict=True))
             then, grown = np.concatenate(before), np.concatenate(now)
             growth = float(np.median(grown[then > 0.0] / then[then > 0.0])) if (then > 0.0).any() else 1.0
             self(z, zero, growth * self.first + (1.0 - growth) * own)
@@ -292,16 +292,16 @@ class StepWatch(RowWatch):
         left = np.linalg.eigvalsh(self.steepest - information)[0]
         return bool(left < -(BOUND_SLACK + LOST_DIGITS * largest) * np.abs(self.steepest).max())
 
-    def _rows(self, n: int) -> Array:
-        X = self.columns.designs[n].X[:, self.columns.others]
-        return np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X
+    @property
+    def _rows(self) -> list[Array]:
+        """The columns of the problem, of each site here."""
+        held = [one.X[:, self.columns.others] for one in self.columns.designs]
+        return [np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X for X in held]
 
     def _slopes(self, z: Array) -> list[Array]:
         """Of the rows of each site here."""
-        found = []
-        for n in range(len(self.sites)):
-            weight = base_weights(self.columns, n, self.component) / self.columns.size.weight
-            mean = link_of(str(self.component.link)).mean((self._rows(n) @ z)[:, None])
-            with np.errstate(over="ignore", invalid="ignore"):
-                found.append(weight * FAMILIES[str(self.component.family)].variance(mean))
-        return found
+        weights = [base_weights(one, self.component) / self.columns.size.weight for one in self.columns.designs]
+        means = [link_of(str(self.component.link)).mean((X @ z)[:, None]) for X in self._rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = [FAMILIES[str(self.component.family)].variance(mean) for mean in means]
+            return [weight * variance for weight, variance in zip(weights, variances, strict=True)]

@@ -288,7 +288,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     spec = designs.schema.spec
     component = operators.get(spec.operator)
     columns = scaled(designs, component, network)
-    weights = [base_weights(columns, n, component) for n in range(len(columns.designs))]
+    weights = [base_weights(design, component) for design in columns.designs]
     information, found = check_design(designs, columns.moments, columns.designs, weights, spec.lam or 0.0, network)
     shown = enforce(network, found)
     vif = tuple(inflation(information, columns.scaling.intercept).tolist()) if not spec.lam else ()
