@@ -127,7 +127,7 @@ def design_tables(
     names = designs[0].names
     notices = enforce(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
-    _require_varied(names, np.array([words[name] for name in names]), differ)
+    _require_varied({name: words[name] for name in names}, differ)
     explained = terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure)
     if explained and differ.get(OUTCOME) == 0:
         raise InputError(f"the outcome {terms.formula.left!r} is constant over all sites: there is nothing to explain.")
@@ -337,10 +337,14 @@ def _others(X: Array, values: Array) -> npt.NDArray[np.int64]:
 def _missing_together(schema: Schema, words: Mapping[str, Array]) -> dict[str, str]:
     """The columns that are missing in the same rows as an earlier column, at all sites; and that column."""
     gaps = _gap_columns(schema)
+    return _twins({gaps[name]: word for name, word in words.items() if name in gaps})
+
+
+def _twins(words: Mapping[str, Array]) -> dict[str, str]:
+    """The names whose word is also that of an earlier name, and the first of these."""
     first: dict[bytes, str] = {}
-    found = [(gaps[name], word.tobytes()) for name, word in words.items() if name in gaps]
-    twins = {column: first.setdefault(word, column) for column, word in found}
-    return {column: twin for column, twin in twins.items() if twin != column}
+    found = {name: first.setdefault(word.tobytes(), name) for name, word in words.items()}
+    return {name: twin for name, twin in found.items() if twin != name}
 
 
 def _gap_columns(schema: Schema) -> dict[str, str]:
@@ -353,15 +357,13 @@ def _gap_columns(schema: Schema) -> dict[str, str]:
     return gaps
 
 
-def _require_varied(names: Sequence[str], words: Array, differ: Mapping[str, int]) -> None:
+def _require_varied(words: Mapping[str, Array], differ: Mapping[str, int]) -> None:
     """An error if a column other than the intercept is constant over all sites, or if two columns are equal."""
-    for name in names:
+    for name in words:
         if differ.get(_called(name)) == 0:
             raise InputError(f"the column {name} is constant over all sites: leave it out.")
-    first: dict[bytes, str] = {}
-    for name, word in zip(names, words, strict=True):
-        if (twin := first.setdefault(word.tobytes(), name)) != name:
-            raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
+    for name, twin in _twins(words).items():
+        raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
 
 
 class Watched(NamedTuple):
@@ -374,12 +376,12 @@ class Watched(NamedTuple):
 def _watched(designs: Sequence[Design], terms: ModelTerms) -> Watched:
     """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
     outcomes = 1 if designs[0].y.ndim == 1 else designs[0].y.shape[1]
-    names = [_called(name) for name in designs[0].names] + [OUTCOME] * outcomes
-    names += ["the column of weights", "the offset"]
-    wanted = [name != INTERCEPT for name in designs[0].names]
-    wanted += [True] * outcomes + [terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]
+    every = [(_called(name), name != INTERCEPT) for name in designs[0].names] + [(OUTCOME, True)] * outcomes
+    every.append(("the column of weights", terms.spec.weights is not None))
+    every.append(("the offset", bool(terms.spec.offset or terms.spec.exposure)))
     X = np.concatenate([np.column_stack([d.X, d.y, d.weight, d.offset]) for d in designs])
-    return Watched(tuple(name for name, kept in zip(names, wanted, strict=True) if kept), X[:, wanted] + 0.0)
+    wanted = [kept for _, kept in every]
+    return Watched(tuple(name for name, kept in every if kept), X[:, wanted] + 0.0)
 
 
 def _called(column: str) -> str:
