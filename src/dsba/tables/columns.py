@@ -123,9 +123,8 @@ def _part(
     if one.state is None:
         return [one.text], x[:, None]
     X = BASES[one.state](x, states[one.text])
-    return [one.text] if one.state in ("cap", "center", "scale") else [
-        f"{one.text}[{n}]" for n in range(1, X.shape[1] + 1)
-    ], X
+    several = [f"{one.text}[{n}]" for n in range(1, X.shape[1] + 1)]
+    return [one.text] if one.state in ("cap", "center", "scale") else several, X
 
 
 def _product(parts: Sequence[tuple[list[str], Array]], rows: int) -> tuple[list[str], Array]:

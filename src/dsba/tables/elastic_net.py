@@ -139,13 +139,11 @@ class ElasticNetPath:
         >>> list(path.plain())
         ['l1_ratio', 'lambdas', 'coefficients', 'cv', 'lambda_min', 'lambda_1se']
         """
-        validated = self.cv is not None
-        return {
-            "l1_ratio": self.l1_ratio, "lambdas": [*map(float, self.coefficients.index)],
-            "coefficients": plain_columns(self.coefficients), "cv": plain_columns(self.cv) if validated else None,
-            "lambda_min": self.lambda_min if validated else None,
-            "lambda_1se": self.lambda_1se if validated else None,
-        }  # fmt: skip
+        path = {"l1_ratio": self.l1_ratio, "lambdas": [*map(float, self.coefficients.index)]}
+        path["coefficients"] = plain_columns(self.coefficients)
+        if self.cv is None:
+            return path | dict.fromkeys(("cv", "lambda_min", "lambda_1se"))
+        return path | {"cv": plain_columns(self.cv), "lambda_min": self.lambda_min, "lambda_1se": self.lambda_1se}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the coefficients at every lambda, beside the cross-validated loss if there are folds.

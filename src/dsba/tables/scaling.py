@@ -50,10 +50,6 @@ class Scaling(NamedTuple):
             coefficients = self.mixing @ coefficients
         return self._replace(mixing=None).back @ coefficients
 
-    def unscaled_covariance(self, covariance: Array) -> Array:
-        T = self.back
-        return T @ covariance @ T.T
-
 
 def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int]) -> tuple[Array, Array]:
     """Means over the rows of all sites, and the standard deviations of the columns ``varied``; 0 for the others.
