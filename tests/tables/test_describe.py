@@ -212,6 +212,13 @@ def test_a_mean_that_one_row_of_a_site_makes_up_is_shown_of_no_site():
     assert "one row of h2 makes up most of the spread of 'crp'" in str(found)
 
 
+def test_a_missing_value_is_no_level_of_this_name():
+    """A frame may have None beside the text "None": such a row is in no stratum."""
+    arms = pd.Series(["None"] * 10 + [None] * 15 + ["some"] * 15, dtype=object)
+    frames = {name: frame.assign(arm=arms) for name, frame in three().items()}
+    assert dsba.describe(frames, by="arm").rows == {"all": 120, "arm = None": 30, "arm = some": 45}
+
+
 def test_a_stratum_of_two_sites_shows_each_the_other():
     frames = {name: frame.assign(ward="icu" if name in ("h1", "h2") else "other") for name, frame in three().items()}
     frames["h1"].loc[:9, "ward"] = frames["h2"].loc[:9, "ward"] = "other"

@@ -384,8 +384,11 @@ class _Work:
         levels = sorted({level for theirs in shared(self.group, own, list[str]) for level in theirs})
         if not 1 < len(levels) <= MOST_LEVELS:
             raise InputError(f"the column {by!r} must have 2 to {MOST_LEVELS} levels over all sites.")
-        texts = [np.array([str(plain_value(v)) for v in site.frame[by].tolist()], object) for site in self.sites]
-        return strata | {f"{by} = {level}": [own_texts == level for own_texts in texts] for level in levels}
+        held = [site.frame[by] for site in self.sites]
+        texts = [np.array([str(plain_value(value)) for value in one.tolist()], object) for one in held]
+        gaps = [one.isna().to_numpy(bool) for one in held]
+        parts = list(zip(texts, gaps, strict=True))
+        return strata | {f"{by} = {level}": [(own == level) & ~gap for own, gap in parts] for level in levels}
 
     def _by_site(self) -> dict[str, list[Flags]]:
         """A stratum for each site that shows its own figures, and one for all others; nothing if they are too few."""
