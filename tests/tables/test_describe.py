@@ -248,6 +248,14 @@ def test_a_value_among_the_rows_without_a_stratum_is_not_told_by_the_strata():
         assert None not in [one.n for one in found.columns["sex"].values()]
 
 
+def test_two_strata_of_a_table_with_dates_and_an_empty_column():
+    frames = {name: frame.assign(day=pd.Timestamp("2020-01-01"), empty=np.nan) for name, frame in three().items()}
+    found = dsba.describe(frames, by="arm")
+    assert list(found.columns) == ["crp", "sex"]
+    assert found.differences == dsba.describe(three(), by="arm").differences
+    assert found.left_out == ("day",)
+
+
 def test_a_stratum_of_two_sites_shows_each_the_other():
     frames = {name: frame.assign(ward="icu" if name in ("h1", "h2") else "other") for name, frame in three().items()}
     frames["h1"].loc[:9, "ward"] = frames["h2"].loc[:9, "ward"] = "other"

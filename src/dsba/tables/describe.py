@@ -352,7 +352,8 @@ class _Work:
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
         cells = zip(counts.totals[:, 0].tolist(), counts.hidden[:, 0], strict=True)
         rows = dict(zip(strata, (None if hidden else count for count, hidden in cells), strict=True))
-        columns = {column: self._column(column, strata) for column in self.columns if column != by}
+        every = {column: self._column(column, strata) for column in self.columns if column != by}
+        columns = {column: found for column, found in every.items() if found}
         for shown in (rows, *columns.values()):
             shown.pop(NO_STRATUM, None)
         differences = {}
@@ -363,8 +364,7 @@ class _Work:
         self.signs += marked_numbers(self.sites, self.columns)
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
         signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
-        kept = {c: found for c, found in columns.items() if found}
-        return Description(rows, kept, differences, tuple(signs), self.few, tuple(self.left_out))
+        return Description(rows, columns, differences, tuple(signs), self.few, tuple(self.left_out))
 
     def _odd_columns(self, having: Mapping[str, int]) -> list[str]:
         """Columns that are not at every site have no summary. The sites that differ from most others say so."""
