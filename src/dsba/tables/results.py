@@ -1267,5 +1267,6 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     needed = [c for c in (*terms.formula.columns, *terms.extras) if c in table.columns and c not in filled]
     whole = table[needed].notna().all(axis=1).to_numpy(copy=True)
     for column, other in schema.together.items():
-        whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
+        if column in table.columns and other in table.columns:
+            whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
     return whole
