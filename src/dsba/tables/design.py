@@ -18,6 +18,7 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
 from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
+from dsba.tables.models.base import Design as Design
 from dsba.tables.peaks import require_spread
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
 from dsba.tables.terms import ModelTerms, SiteTable, terms_of
@@ -31,26 +32,6 @@ OUTCOME = "the outcome"
 CLASSED = ("binary", "multiclass", "counts")  # outcomes whose offsets are scores of probabilities
 LARGEST_OFFSET = 300.0  # squares of its exponential, times rows and columns, are numbers
 WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
-
-
-class Design(NamedTuple):
-    """The rows of one site as the model sees them."""
-
-    names: tuple[str, ...]
-    X: Array
-    y: Array
-    """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
-    weight: Array
-    offset: Array
-    cluster: npt.NDArray[np.int64] | None = None
-    """The number of each row's cluster within the site, where there are clusters."""
-    repeated: bool = False
-    """Whether weights are frequencies."""
-
-    @property
-    def counts(self) -> Array:
-        """How many rows of equal values each row stands for."""
-        return self.weight if self.repeated else np.ones_like(self.weight)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dsba.fitting.rows import finite_largest
 from dsba.network import Group, summed
 from dsba.network.contract import require_counts
 from dsba.tables.intervals import finest_starts, interval_numbers
+from dsba.tables.models.base import Design
 from dsba.tables.together import FAR
 from dsba.types import Array, Flags
 
@@ -73,25 +74,22 @@ class Shares(NamedTuple):
 class Lives(NamedTuple):
     """The rows of one site."""
 
+    design: Design
     time: Array
     """On the grid, if there is one."""
     died: Flags
-    X: Array
-    weight: Array
-    counts: Array
-    """How many rows each row stands for."""
     risk: Array
     """w e^u."""
 
     def deaths(self, times: Array) -> Deaths:
         """The sums at the given times."""
-        rows = np.column_stack([self.risk, self.risk[:, None] * self.X])
+        rows = np.column_stack([self.risk, self.risk[:, None] * self.design.X])
         order = np.argsort(self.time, kind="stable")
         behind = np.vstack([np.cumsum(rows[order][::-1], axis=0)[::-1], np.zeros((1, rows.shape[1]))])
         place = np.searchsorted(times, self.time[self.died])
         events, counts = np.zeros((len(times), rows.shape[1])), np.zeros((len(times), 2))
         np.add.at(events, place, rows[self.died])
-        np.add.at(counts, place, np.column_stack([self.counts, self.weight])[self.died])
+        np.add.at(counts, place, np.column_stack([self.design.counts, self.design.weight])[self.died])
         return Deaths(events=events, counts=counts, at_risk=behind[np.searchsorted(self.time[order], times)])
 
     def hazards(self, times: Array, shares: Shares, values: Array) -> Array:

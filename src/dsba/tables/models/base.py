@@ -8,23 +8,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
 from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
+from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.fitting.spec import FitSpec
-    from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
 NOT_DETERMINED = (
     "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
     "zero; leave one out."
 )
+
+
+class Design(NamedTuple):
+    """The rows of one site as the model sees them."""
+
+    names: tuple[str, ...]
+    X: Array
+    y: Array
+    """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
+    weight: Array
+    offset: Array
+    cluster: npt.NDArray[np.int64] | None = None
+    """The number of each row's cluster within the site, where there are clusters."""
+    repeated: bool = False
+    """Whether weights are frequencies."""
+
+    @property
+    def counts(self) -> Array:
+        """How many rows of equal values each row stands for."""
+        return self.weight if self.repeated else np.ones_like(self.weight)
 
 
 class LikelihoodTerms(NamedTuple):

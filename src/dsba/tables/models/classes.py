@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit, logsumexp, softmax
 
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel
+from dsba.tables.models.base import Design, LikelihoodTerms, Outcomes, TableModel
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 
 from dsba.errors import FitError
 from dsba.network import Group, summed
-from dsba.tables.models.base import FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
+from dsba.tables.models.base import Design, FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
 from dsba.types import Array
-
-if TYPE_CHECKING:
-    from dsba.tables.design import Design
 
 EXACT_SENTENCE = "the columns {columns} give the outcome exactly: nothing is left to estimate standard errors from."
 LARGEST_LOG = 600.0  # of odds that sums of squares can have

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from dsba.fitting.measures import Figures, ThetaFigures
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowTerms, of_rows
+from dsba.tables.models.base import Design, LikelihoodTerms, Outcomes, RowTerms, of_rows
 from dsba.tables.models.glm import Glm
 from dsba.types import Array
-
-if TYPE_CHECKING:
-    from dsba.tables.design import Design
-
 
 LARGEST_THETA = 1e6  # the variance of a count of 100 differs from Poisson's by a ten-thousandth; beyond is rounding
 LONGEST_STEP = 2.0  # of log theta, whose curvature says little about far places
