@@ -104,6 +104,7 @@ class Decentralized(BaseEstimator):
     callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
     verbose: bool = False
     _unit = 1.0  # what labels are divided by; a penalty of squares is multiplied by it
+    _extra = 0.0  # where the operator's extra coordinates start
 
     _loss: ClassVar[str | Operator] = ""
 
@@ -136,12 +137,12 @@ class Decentralized(BaseEstimator):
             seed=self._group.share(_seed(self.random_state), discloses=TOTALS)[0],
         )  # fmt: skip
 
-    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
+    def _solve(self, rows: Rows, previous: Coefficients | None) -> Fit:
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
         size = measured(rows, self._group)
         done = fit_rows(
             rows, self._spec(size.weight), n_nodes=self.n_nodes, size=size, network=self.network, previous=previous,
-            extra=extra, progress=bool(self.verbose), callbacks=self.callbacks,
+            extra=self._extra, progress=bool(self.verbose), callbacks=self.callbacks,
         )  # fmt: skip
         _warn_unless_converged(done.result, self)
         return done
@@ -643,6 +644,7 @@ class DecentralizedHuber(_Regressor):
 
     alpha: float = 0.0001
     epsilon: float = 1.35
+    _extra = 1.0  # sigma
 
     def _operator(self) -> Operator:
         return ScaledHuber(as_number("epsilon", self.epsilon))
@@ -657,9 +659,6 @@ class DecentralizedHuber(_Regressor):
         fit = super()._fit(rows, self._unit)
         self.scale_: float = self._unit * float(fit.result.z[-1])
         return fit
-
-    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 1.0) -> Fit:
-        return super()._solve(rows, previous, extra)  # sigma starts at 1
 
     def _residual_size(self, rows: Rows) -> float:
         """The mean absolute residual of a rough least-squares fit."""

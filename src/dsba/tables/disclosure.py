@@ -246,9 +246,8 @@ class StepWatch(RowWatch):
     ) -> StepWatch:
         """``first`` is X'VX at the start, for V = 1."""
         at = columns.scaling.intercept
-        order, factor = [*columns.others, *([] if at is None else [at])], np.ones(len(columns.names))
-        if at is not None:
-            factor[-1] = constant
+        order = [*columns.others, *([] if at is None else [at])]
+        factor = np.array([constant if j == at else 1.0 for j in order])
         most = FAMILIES[str(component.family)].steepest
         if columns.scaling.mixing is not None:
             first = columns.scaling.mixing.T @ first @ columns.scaling.mixing

@@ -455,14 +455,12 @@ def _validated(
     """The loss of the rows that were left out, by lambda, with its standard error over the folds."""
     import pandas as pd
 
-    own = []
-    for n, d in enumerate(ready):
-        losses = []
-        for fold, path in zip(parts, paths, strict=True):
+    own = np.zeros((len(ready), len(parts), len(lambdas) + 1))
+    for k, (fold, path) in enumerate(zip(parts, paths, strict=True)):
+        for n, d in enumerate(ready):
             out = d.weight * fold[n]
-            losses += [float(out @ model.unit_deviance(d.y, d.X @ z + d.offset)) for z in path] + [float(out.sum())]
-        own.append(losses)
-    total = summed(group, np.array(own)).reshape(len(parts), -1)
+            own[n, k] = [*(out @ model.unit_deviance(d.y, d.X @ z + d.offset) for z in path), out.sum()]
+    total = summed(group, own.reshape(len(ready), -1)).reshape(len(parts), -1)
     rows, losses_per_row = total[:, -1], total[:, :-1] / total[:, -1:]
     mean = rows @ losses_per_row / rows.sum()
     spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (len(parts) - 1))

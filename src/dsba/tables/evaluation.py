@@ -171,7 +171,9 @@ def _checked(
         over = part.max(axis=0, initial=0.0) > guards.dominance * np.where(total > 0.0, total, np.inf)
         sentences = (guards.dominated_loss(site), guards.few_predicted(site))
         found += [sentence for sentence, above in zip(sentences, over, strict=True) if above]
-    _end_if(found, len(sites), group)
+    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (len(sites) - 1)]))
+    if complaints and group.size > 1:
+        end_together(group, next(iter(found), None))
     return tuple(found)
 
 
@@ -215,13 +217,6 @@ def _singled_out(
     if some and group.size > 1:
         end_together(group, next(iter(found), None))
     return found
-
-
-def _end_if(found: Sequence[str], sites: int, group: Group) -> None:
-    """Between processes an error at all of them if one has found something; a sum tells whether one has."""
-    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (sites - 1)]))
-    if complaints and group.size > 1:
-        end_together(group, next(iter(found), None))
 
 
 def _require_finite(scored: Scored, site: str) -> None:

@@ -62,9 +62,8 @@ class _Search:
     @property
     def edges(self) -> list[int]:
         width = self.far - self.near
-        return sorted(
-            {self.low, self.high, *(self.near + width * k // INTERVAL_PARTS for k in range(INTERVAL_PARTS + 1))}
-        )
+        parts = (self.near + width * k // INTERVAL_PARTS for k in range(INTERVAL_PARTS + 1))
+        return sorted({self.low, self.high, *parts})
 
     def narrow(self, counts: Sequence[int], few: int, total: int) -> None:
         """Go on with the group of parts that holds the rank."""

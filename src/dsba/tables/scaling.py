@@ -124,10 +124,7 @@ class ScaledColumns(NamedTuple):
     @property
     def others(self) -> list[int]:
         """All columns but the intercept's."""
-        every = list(range(len(self.names)))
-        if self.scaling.intercept is not None:
-            every.remove(self.scaling.intercept)
-        return every
+        return [j for j in range(len(self.names)) if j != self.scaling.intercept]
 
     @property
     def nobs(self) -> int:
