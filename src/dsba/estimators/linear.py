@@ -662,8 +662,7 @@ class DecentralizedHuber(_Regressor):
 
     def _residual_size(self, rows: Rows) -> float:
         """The mean absolute residual of a rough least-squares fit."""
-        names = {field.name for field in fields(Decentralized)}
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        shared = {field.name: getattr(self, field.name) for field in fields(Decentralized)}
         rough = {"warm_start": False, "tol": ROUGH_TOL, "max_passes": ROUGH_PASSES, "callbacks": (), "verbose": False}
         model = DecentralizedRidge(self.alpha, **(shared | rough))
         with warnings.catch_warnings():

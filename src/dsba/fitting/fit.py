@@ -120,13 +120,12 @@ def fit_rows(
 def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
     """The specification with the lambda and the step size that were used, and how the fit went."""
     problem, result, group = done.problem, done.result, done.problem.group
-    declared: dict[str, Any] = {name: getattr(problem.component, name) for name in ("labels", "decision", "link")}
-    ended: dict[str, Any] = {name: getattr(result, name) for name in ("status", "message")}
-    ended["plan"] = result.plan.reason if result.plan else None
+    component: Any = problem.component
     run = FitRun(
-        **declared, method=result.algorithm.name, **ended, nodes=problem.n_nodes, samples=done.n_rows,
-        features=problem.n_features, processes=group.size, masked=group.masked,
-        figures=LastRecord.of(result.history.last()),
+        component.labels, component.decision, component.link, method=result.algorithm.name,
+        plan=result.plan.reason if result.plan else None, status=result.status, message=result.message,
+        nodes=problem.n_nodes, samples=done.n_rows, features=problem.n_features, processes=group.size,
+        masked=group.masked, figures=LastRecord.of(result.history.last()),
         versions={"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
     return replace(spec, lam=lam, step_size=result.step_size), run

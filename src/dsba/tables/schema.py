@@ -280,14 +280,10 @@ class _Agreement:
             column: in_order(column, [theirs.get(column, []) for theirs in everyone], self.terms, self.kinds[column])
             for column in own
         }
-        counts = np.array(
-            [
-                [float((frame[column] == level).sum()) for column in known for level in known[column]]
-                for _, frame in self.sites
-            ]
-        ).reshape(len(self.sites), -1)
+        cells = [(column, level) for column, levels in known.items() for level in levels]
+        counts = np.array([[float((frame[c] == level).sum()) for c, level in cells] for _, frame in self.sites])
         total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
-        columns = [c for c in known for _ in known[c]]
+        columns = [column for column, _ in cells]
         self.elsewhere = self.limits.few_elsewhere([site.name for site in self.sites], columns, counts, total)
         numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
         pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
