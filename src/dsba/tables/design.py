@@ -79,10 +79,10 @@ def design_tables(
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
     schema = agreed.agree(sites, terms, group, guards)
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
     ready = [filled_in(site, schema) for site in usable]
-    limits, named = Guards.strictest([part.guards for part in schema.parts]), [site.name for site in sites]
+    limits, named = schema.limits, [site.name for site in sites]
+    few = max(1, limits.rows_per_level)
     peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))

@@ -39,11 +39,6 @@ BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
 LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
 
 
-def strictest(designs: Designs) -> Guards:
-    """The limits of all sites together."""
-    return Guards.strictest([part.guards for part in designs.schema.parts])
-
-
 def check_design(
     designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], weights: Sequence[Array], lam: float,
     group: Group, folds: Sequence[Sequence[Flags]] = (),
@@ -80,7 +75,7 @@ class _DesignCheck:
     def __init__(
         self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Sequence[Sequence[Flags]]
     ) -> None:
-        self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, strictest(designs)
+        self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, designs.schema.limits
         self.mean, self.sd = moments
         self.sites, self.found = [one.site for one in designs.held], list[str]()
         self.names = designs.wide_names
@@ -215,7 +210,7 @@ class ModelWatch(RowWatch):
     ) -> ModelWatch:
         """``found`` are the complaints before the first step."""
         sites = [one.site for one in designs.held]
-        return cls(designs.names, sites, strictest(designs), group, list(found), model=model, samples=samples)
+        return cls(designs.names, sites, designs.schema.limits, group, list(found), model=model, samples=samples)
 
     def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
         return self.judged(self.model.leverages(self.samples, z, last, terms))
@@ -254,7 +249,7 @@ class StepWatch(RowWatch):
         bound = first[np.ix_(order, order)] * np.outer(factor, factor) / columns.size.weight
         at_zero = FAMILIES[str(component.family)].variance(link_of(str(component.link)).mean(np.zeros((1, 1))))
         return cls(
-            [columns.names[j] for j in order], [one.site for one in designs.held], strictest(designs), group,
+            [columns.names[j] for j in order], [one.site for one in designs.held], designs.schema.limits, group,
             columns=columns, component=component, constant=0.0 if at is None else constant,
             steepest=None if most is None else most * bound, first=at_zero * bound,
         )  # fmt: skip

@@ -24,7 +24,7 @@ from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
-from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.disclosure import ModelWatch, check_design
 from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
@@ -327,7 +327,7 @@ def _check(designs: Designs, moments: tuple[Array, Array], ready: Sequence[Desig
         if not smallest:
             empty = f"some of the {len(parts)} folds have no row"
             raise InputError(f"{empty}: no site has so many rows, so take fewer folds.")
-        sentence = strictest(designs).too_many_parameters(len(designs.names), smallest)
+        sentence = designs.schema.limits.too_many_parameters(len(designs.names), smallest)
         enforce(group, [sentence and f"in a fold {sentence}"])
     enforce(group, check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1])
 

@@ -275,11 +275,11 @@ def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> li
     schema = designs.schema
     # Of the rows of the model: other sums of the same columns would tell a row that the model leaves out.
     sites = [SiteTable(site.name, usable_rows(site.frame, terms_of(schema))) for site in sites]
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
     levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
     texts = [c for c, kind in schema.kinds.items() if kind == "text" and c not in terms_of(schema).formula.factors]
+    few = max(1, schema.limits.rows_per_level)
     return [*marked_numbers(sites, texts), *signs_of(sites, values, levels, network, few)]
 
 

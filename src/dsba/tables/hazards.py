@@ -196,6 +196,6 @@ def _prepared(results: Results, sites: Sequence[SiteTable], group: Group) -> tup
     rows, *totals = summed(group, np.array([[len(d.y), *d.X.sum(axis=0)] for d in raw]))
     centre = np.array(totals) / rows
     designs = [design._replace(X=design.X - centre) for design in raw]
-    few = max(1, *(part.guards.rows_per_level for part in results.schema.parts))
+    few = max(1, results.schema.limits.rows_per_level)
     cox = Cox(spec.ties, str(spec.strata)).prepared(designs, spec.grid, few, group)
     return cox, designs, centre, results.params.to_numpy()

@@ -27,7 +27,7 @@ from dsba.network import Network, summed
 from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import CLASSED, Design, Designs
-from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.disclosure import ModelWatch, check_design
 from dsba.tables.inference import CLUSTERED, LEAST_LEFT, LEVERAGED, NO_LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, symmetric
@@ -216,7 +216,7 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     known = Outcomes(rows, weight, np.array(totals), _level(model, moments[0], spec))
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
     if isinstance(model, Cox):
-        model = model.prepared(ready, spec.grid, max(1, strictest(designs).rows_per_level), network)
+        model = model.prepared(ready, spec.grid, max(1, designs.schema.limits.rows_per_level), network)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]
     information, shown = check_design(designs, moments, ready, first, 0.0, network)

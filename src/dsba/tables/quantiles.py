@@ -50,13 +50,13 @@ class _Search:
     """
 
     rank: int
-    low: int
-    high: int
-    below: int
     rows: int
-    near: int
-    far: int
     held: int
+    low: int = 0
+    high: int = HIGHEST_KEY
+    below: int = 0
+    near: int = 0
+    far: int = HIGHEST_KEY
     done: bool = False
 
     @property
@@ -101,9 +101,7 @@ def quantile_search(
     (total,) = require_counts((yield np.array([[len(own)] for own in keys], np.float64)))
     if total < max(few, 1):
         return None
-    searches = [
-        _Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities
-    ]
+    searches = [_Search(max(1, math.ceil(p * total)), total, total) for p in probabilities]
     while active := [search for search in searches if not search.done]:
         edges = [np.array(search.edges, np.uint64) for search in active]
         own = [np.concatenate([np.diff(np.searchsorted(site, between)) for between in edges]) for site in keys]
