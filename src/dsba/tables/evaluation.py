@@ -40,7 +40,7 @@ from dsba.fitting.measures import (
 from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
-from dsba.tables.design import derived_columns, designed, outcome_of, parts_of_functions
+from dsba.tables.design import derived_columns, outcome_of, parts_of_functions
 from dsba.tables.exports import figures
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.scoring import MOST_STEPS
@@ -209,7 +209,7 @@ def _singled_out(
     schema, sharp = results.schema, results.formula.sharp
     names, parts = parts_of_functions(sites, schema)
     derived = np.flatnonzero(derived_columns(schema))
-    X = [designed(site, schema, outcome=False).X[:, derived] for site in sites]
+    X = [results.columns_of(site.frame, name=site.name)[:, derived] for site in sites]
     held = zip(parts, X, scored, strict=True)
     every = [np.column_stack([part, own, one.score, *([one.y] if sharp else [])]) for part, own, one in held]
     names += [results.metadata.names[j] for j in derived] + ["scores"] + [str(results.formula.left)] * sharp
