@@ -1100,7 +1100,7 @@ class Results:
         """
         from dsba.tables.fit import fit_each
 
-        return fit_each(as_sites(table, sites, ModelTerms.of(self.model.spec)), self.model.spec)
+        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec)
 
     def columns_of(self, table: Any, *, name: str | None = None) -> Array:
         """Return the columns of the model for rows in which nothing is missing.
