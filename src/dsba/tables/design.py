@@ -22,7 +22,7 @@ from dsba.tables.models.base import Design as Design
 from dsba.tables.peaks import require_spread
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
 from dsba.tables.terms import ModelTerms, SiteTable, terms_of
-from dsba.types import Array, Flags, Level
+from dsba.types import Array, Flags, Integers, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -310,7 +310,7 @@ def _usual(X: Array, few: int) -> Array:
     return np.array([max(column, key=column.count, default=0.0) for column in X.T.tolist()])
 
 
-def _others(X: Array, values: Array) -> npt.NDArray[np.int64]:
+def _others(X: Array, values: Array) -> Integers:
     """How many rows of every column here have another value than this one."""
     return np.count_nonzero(values != X, axis=0)
 
@@ -394,7 +394,7 @@ def _first_equals(X: Array) -> list[int]:
     return [seen.setdefault((column + 0.0).tobytes(), j) for j, column in enumerate(X.T)]
 
 
-def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:
+def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> Flags:
     """Which rows of a site are kept for testing: the same share of every class, or of all rows of numbers."""
     rng = np.random.default_rng([seed, node])
     out = np.zeros(len(labels), bool)

@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter
 from scipy.special import expit, log_expit, xlogy
 
@@ -47,7 +46,7 @@ from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.peaks import peak_complaints
 from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
-from dsba.types import Array
+from dsba.types import Array, Integers
 
 if TYPE_CHECKING:
     from dsba.tables.results import Results
@@ -76,8 +75,8 @@ class Scored(NamedTuple):
 class Bins(NamedTuple):
     """The intervals in which rows are counted: the first bin of the score, and the first group, of each."""
 
-    scores: npt.NDArray[np.int64] = np.arange(BINS)
-    groups: npt.NDArray[np.int64] = np.arange(GROUPS)
+    scores: Integers = np.arange(BINS)
+    groups: Integers = np.arange(GROUPS)
 
 
 FINE = Bins()
@@ -284,7 +283,7 @@ class Kind(NamedTuple):
 # Classes -----------------------------------------------------------------------------------------
 
 
-def _bins_of(scores: Array) -> npt.NDArray[np.int64]:
+def _bins_of(scores: Array) -> Integers:
     return np.clip(np.floor(BINS_PER_UNIT * scores) + BINS // 2, 0, BINS - 1).astype(np.int64)
 
 
@@ -389,7 +388,7 @@ def _class_measures(means: MeanMeasures, events: float, sums: Array, bins: Bins)
     return ClassMeasures(**vars(ranked), log_loss=log_loss, brier=brier, calibration=groups)
 
 
-def _groups_of(mean: Array) -> npt.NDArray[np.int64]:
+def _groups_of(mean: Array) -> Integers:
     return np.minimum((GROUPS * mean).astype(np.int64), GROUPS - 1)
 
 
@@ -398,18 +397,18 @@ def group_numbers(y: Array, mean: Array, few: int) -> Array:
     return interval_numbers(_groups_of(mean), np.column_stack([y > 0, y <= 0]), GROUPS, few)
 
 
-def group_starts(total: Array) -> npt.NDArray[np.int64]:
+def group_starts(total: Array) -> Integers:
     """The first group of each joined one, from the sum of ``group_numbers``."""
     return np.array(finest_starts(total, GROUPS) or [0], np.int64)
 
 
-def grouped(y: Array, mean: Array, counts: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> Array:
+def grouped(y: Array, mean: Array, counts: Array, starts: Integers = FINE.groups) -> Array:
     """Rows, events and the sum of the predictions in every group of the predicted probability."""
     at = np.searchsorted(starts, _groups_of(mean), side="right") - 1
     return np.concatenate([np.bincount(at, counts * each, len(starts)) for each in (np.ones(len(y)), y, mean)])
 
 
-def calibration(sums: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> tuple[CalibrationGroup, ...]:
+def calibration(sums: Array, starts: Integers = FINE.groups) -> tuple[CalibrationGroup, ...]:
     """The groups with rows: their bounds, rows, mean prediction and share of events, from the sums of ``grouped``."""
     bounds = zip(starts.tolist(), [*starts[1:].tolist(), GROUPS], strict=True)
     groups = zip(bounds, zip(*np.split(sums, 3), strict=True), strict=True)

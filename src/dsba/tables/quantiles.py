@@ -16,19 +16,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import NetworkError
 from dsba.network.contract import require_counts
-from dsba.types import Array
+from dsba.types import Array, Words
 
 INTERVAL_PARTS = 64  # of an interval in each round
 NINE_DIGITS = 1 << 22  # keys: of the 52 bits of a fraction 30 are then known
 RANK_ERROR = 0.001  # of all rows: fine enough
 SIGN = 1 << 63
 HIGHEST_KEY = (1 << 64) - 1
-
-Keys = npt.NDArray[np.uint64]
 
 
 class Quantile(NamedTuple):
@@ -134,7 +131,7 @@ def _shortest(low: float, high: float) -> float:
     return 0.0 if low <= 0.0 < high else next((x for x in digits if low <= x < high), low)
 
 
-def _keys(values: Array) -> Keys:
+def _keys(values: Array) -> Words:
     """Whole numbers in the order of the values."""
     bits = (values + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     return np.where(bits >= SIGN, ~bits, bits | np.uint64(SIGN))

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.fitting.rows import finite_largest
@@ -24,7 +23,7 @@ from dsba.network.contract import require_counts
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.base import Design
 from dsba.tables.together import FAR
-from dsba.types import Array, Flags
+from dsba.types import Array, Flags, Integers
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
 MOST_EVENTS = 10**8  # their shares must fit into memory
@@ -61,7 +60,7 @@ class Deaths(NamedTuple):
 class Shares(NamedTuple):
     """Every event has a share of its time: Efron's l/d of the tied events are out of the l-th share's risk set."""
 
-    time: npt.NDArray[np.int64]
+    time: Integers
     """The place of its time."""
     out: Array
     """l/d, or 0 for Breslow's ties."""

@@ -16,7 +16,6 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from dsba.data.text_tables import NUMBER
@@ -27,7 +26,7 @@ from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Array, Level
+from dsba.types import Array, Integers, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -545,9 +544,7 @@ def _odd_levels(known: Mapping[str, Sequence[Level]], sites: Sequence[int], n_si
     return tuple(found)
 
 
-def _kept(
-    levels: tuple[Level, ...], counts: npt.NDArray[Any], fewest: int
-) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
+def _kept(levels: tuple[Level, ...], counts: Integers, fewest: int) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
     """The levels with enough pooled rows, and the rest. If the rest has too few, the next rarest level joins it."""
     order = np.argsort(counts, kind="stable")
     n_rare = int((counts < fewest).sum())

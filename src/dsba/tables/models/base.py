@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
@@ -16,7 +15,7 @@ from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group
-from dsba.types import Array
+from dsba.types import Array, Integers
 
 if TYPE_CHECKING:
     from dsba.tables.scaling import Scaling
@@ -36,7 +35,7 @@ class Design(NamedTuple):
     """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
     weight: Array
     offset: Array
-    cluster: npt.NDArray[np.int64] | None = None
+    cluster: Integers | None = None
     """The number of each row's cluster within the site, where there are clusters."""
     repeated: bool = False
     """Whether weights are frequencies."""
