@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from dsba.network.contract import ITERATES, TOTALS
 from dsba.network.exact_sum import norm
 from dsba.problem.pooled import LEAST_RESIDUAL
 from dsba.problem.problem import PartWatch, Problem
-from dsba.types import Array
+from dsba.types import Array, Notify
 
 Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
 
@@ -72,7 +72,7 @@ def fit_rows(
     previous: Coefficients | None = None,
     extra: float = 0.0,
     checkpoint: Path | None = None,
-    notify: Callable[[str], object] = lambda sentence: None,
+    notify: Notify = lambda sentence: None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
     watch: PartWatch | None = None,
@@ -132,7 +132,7 @@ def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
 
 
 def _algorithm(
-    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, notify: Callable[[str], object]
+    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, notify: Notify
 ) -> Algorithm | MethodPlan:
     """The algorithm asked for, or the plan of "auto", which is told."""
     if spec.algorithm != "auto":
