@@ -37,11 +37,12 @@ NEAR_USUAL = 1e-3  # of the range of a column: values this near are the same
 MOST_NEAR = 0.5  # of its standard deviation
 BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
 LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
+Folds = Sequence[Sequence[Flags]]  # of each fold the rows of each site here
 
 
 def check_design(
     designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], weights: Sequence[Array], lam: float,
-    group: Group, folds: Sequence[Sequence[Flags]] = (),
+    group: Group, folds: Folds = (),
 ) -> tuple[Array, list[str]]:  # fmt: skip
     """X'VX at the start; and sentences, where a column or a combination of columns shows a row of the sites here.
 
@@ -72,9 +73,7 @@ def check_design(
 class _DesignCheck:
     """What a process finds in the columns and outcomes of its sites; ``found`` are its complaints."""
 
-    def __init__(
-        self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Sequence[Sequence[Flags]]
-    ) -> None:
+    def __init__(self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Folds) -> None:
         self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, designs.schema.limits
         self.mean, self.sd = moments
         self.sites, self.found = [one.site for one in designs.held], list[str]()

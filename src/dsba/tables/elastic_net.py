@@ -24,7 +24,7 @@ from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
-from dsba.tables.disclosure import ModelWatch, check_design
+from dsba.tables.disclosure import Folds, ModelWatch, check_design
 from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
@@ -34,7 +34,7 @@ from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import scaled_designs
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
-from dsba.types import Array, Flags, Notify
+from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,6 @@ LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where
 MOST_NEWTON = 50
 USUAL_NEWTON = {"linear": 1, "logistic": 4, "poisson": 4}  # Newton steps from one lambda to the next
 NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
-Folds = Sequence[Sequence[Flags]]  # of each fold the rows of each site here
 
 
 @dataclass(frozen=True)

@@ -148,9 +148,7 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     return Evaluation(pooled, there, notices)
 
 
-def _checked(
-    kind: Kind, scored: Sequence[Scored], sites: Sequence[str], guards: Guards, group: Group
-) -> tuple[str, ...]:
+def _checked(kind: Kind, scored: Sequence[Scored], sites: Sequence[str], guards: Guards, group: Group) -> list[str]:
     """Sentences of the sites here about rows that measures would show; between processes one ends the evaluation.
 
     Rows and, of classes, those of each class are none or enough: in all, and without the rows of each site.
@@ -173,7 +171,7 @@ def _checked(
     (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (len(sites) - 1)]))
     if complaints and group.size > 1:
         end_together(group, next(iter(found), None))
-    return tuple(found)
+    return found
 
 
 def _kind(results: Results) -> Kind:
