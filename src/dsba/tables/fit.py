@@ -289,7 +289,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         columns = orthogonal(columns, information)
     for sentence in shown:
         notify(f"Between owners this would be refused: {sentence}")
-    designs = likelihood.noticed(designs, shown, warn)
+    designs = likelihood.noticed(designs, (*designs.rare, *shown), warn)
     if component.family is not None:
         require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
@@ -305,10 +305,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
     coefficients = _coefficients(columns, done)
     inferred, seen = _inferred(columns, coefficients, spec, watch and watch.at_solution(done.result.z), vif)
-    later = [one for one in seen if one not in shown]
-    for sentence in later:
-        warn(sentence)
-    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *later))))
+    designs = likelihood.noticed(designs, [one for one in seen if one not in shown], warn)
     return Results(_model(designs, columns, spec, done, coefficients, inferred, network))
 
 

@@ -99,7 +99,7 @@ def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: 
     """
     classes = designs.schema.classes
     fitted = _fitted(model, designs, spec, network)
-    designs = noticed(designs, fitted.shown, warn)
+    designs = noticed(designs, (*designs.rare, *fitted.shown), warn)
     names, solution = fitted.model.names(designs.names, classes), fitted.solution
     try:
         inference = _inference(fitted, spec, classes, network)
@@ -130,7 +130,7 @@ def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network, warn
         level[scaling.intercept] = moments[0][len(designs.names)]
         ready = tuple(design._replace(y=design.y - level[scaling.intercept]) for design in ready)
     information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
-    designs = noticed(designs, enforce(network, shown), warn)
+    designs = noticed(designs, (*designs.rare, *enforce(network, shown)), warn)
     try:
         found = fit_mixed(ready, network)
     except FitError as error:
@@ -203,8 +203,8 @@ def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
 
 
 def noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
-    """The designs with notices about columns that show single rows."""
-    for sentence in dict.fromkeys((*designs.rare, *shown)):
+    """The designs with notices about columns that show single rows, which ``warn`` gets."""
+    for sentence in dict.fromkeys(shown):
         warn(sentence)
     return replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown))))
 
