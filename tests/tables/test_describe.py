@@ -212,6 +212,50 @@ def test_a_mean_that_one_row_of_a_site_makes_up_is_shown_of_no_site():
     assert "one row of h2 makes up most of the spread of 'crp'" in str(found)
 
 
+def test_a_missing_value_is_no_level_of_this_name():
+    """A frame may have None beside the text "None": such a row is in no stratum."""
+    arms = pd.Series(["None"] * 10 + [None] * 15 + ["some"] * 15, dtype=object)
+    frames = {name: frame.assign(arm=arms) for name, frame in three().items()}
+    assert dsba.describe(frames, by="arm").rows == {"all": 120, "arm = None": 30, "arm = some": 45}
+
+
+@pytest.mark.parametrize(
+    "describe", [lambda frames: dsba.describe(frames, by="arm"), lambda frames: between(frames, "arm")]
+)
+@pytest.mark.parametrize("gaps", [1, 2])
+def test_few_rows_without_a_stratum_are_not_told_by_the_strata(describe, gaps):
+    """The figures of all rows minus those of the strata are those of the rows whose arm is missing."""
+    frames = three()
+    frames["h1"].loc[: gaps - 1, "arm"] = None
+    found = describe(frames)
+    assert found.rows.keys() <= {"all": 120, "arm = a": None, "arm = b": None}.keys()
+    assert [count for name, count in found.rows.items() if name != "all" and count is not None] == []
+    for strata in found.columns.values():
+        assert not any(one.n or getattr(one, "sum", None) for name, one in strata.items() if name != "all")
+    assert found.columns["crp"]["all"].mean is not None
+
+
+def test_a_value_among_the_rows_without_a_stratum_is_not_told_by_the_strata():
+    """Enough rows have no arm, and one of them has a number: the column is shown for all rows only."""
+    frames = three()
+    for frame in frames.values():
+        frame.loc[:4, "arm"] = None
+        frame.loc[:4, "crp"] = np.nan
+    frames["h1"].loc[0, "crp"] = 6.5
+    for found in (dsba.describe(frames, by="arm"), between(frames, "arm")):
+        assert list(found.rows) == ["all", "arm = a", "arm = b"]
+        assert [one.mean is None for one in found.columns["crp"].values()] == [False, True, True]
+        assert None not in [one.n for one in found.columns["sex"].values()]
+
+
+def test_two_strata_of_a_table_with_dates_and_an_empty_column():
+    frames = {name: frame.assign(day=pd.Timestamp("2020-01-01"), empty=np.nan) for name, frame in three().items()}
+    found = dsba.describe(frames, by="arm")
+    assert list(found.columns) == ["crp", "sex"]
+    assert found.differences == dsba.describe(three(), by="arm").differences
+    assert found.left_out == ("day",)
+
+
 def test_a_stratum_of_two_sites_shows_each_the_other():
     frames = {name: frame.assign(ward="icu" if name in ("h1", "h2") else "other") for name, frame in three().items()}
     frames["h1"].loc[:9, "ward"] = frames["h2"].loc[:9, "ward"] = "other"

@@ -137,6 +137,14 @@ def test_rows_that_cannot_be_predicted_are_left_out_and_counted():
     assert replace(found, left_out=0) == fit.evaluate(new.iloc[6:]).pooled
 
 
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_a_weighted_model_is_evaluated_on_rows_without_weights(operator):
+    frame = patients()
+    fit = dsba.fit(frame.assign(times=1.0), FORMULAS[operator], operator, sites="hospital", weights="times")
+    found = fit.evaluate(frame, sites="hospital").pooled
+    assert_measures(found, outcome(frame, operator), fit.predict(frame), operator)
+
+
 def test_tables_that_do_not_fit_are_refused_without_a_value():
     logistic = dsba.fit(patients(), "readmitted ~ age", sites="hospital")
     linear = dsba.fit(patients(), "cost ~ age", "linear", sites="hospital")

@@ -21,6 +21,7 @@ from dsba.errors import FitError, InputError
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
 from dsba.tables.inputs import as_sites
+from dsba.tables.page import model_page
 
 FOUR = Path(os.environ.get("DSBA_DATA", "nowhere")) / "sites"
 four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")
@@ -201,6 +202,8 @@ def test_a_penalty_does_not_depend_on_the_unit_of_an_exposure():
 def test_without_an_intercept():
     frame = patients()
     ours = dsba.fit(frame, "cost ~ 0 + age + C(sex)", "linear", sites="hospital")
+    assert not ours.by_site(frame, sites="hospital").failed
+    assert "cost ~ 0 + age + C(sex)" in model_page(ours, "dsba train")
     found = theirs(frame, "cost ~ 0 + age + C(sex)", "linear")
     names = ours.bse.index.str.replace("T.", "")  # formulaic calls all levels C(sex)[T.F], patsy C(sex)[F]
     np.testing.assert_allclose(ours.bse, found.bse[names], rtol=1e-8)

@@ -349,6 +349,15 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
         assert sentence in refused("train", *files, *words, *out)
 
 
+def test_predictions_of_a_column_of_another_type_are_refused(tmp_path):
+    files = tables(tmp_path)
+    ask("train", *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "run")
+    marked = tmp_path / "marked.csv"
+    pd.read_csv(files[0]).assign(age="unknown").to_csv(marked, index=False)
+    sentence = "the column 'age' of marked is text, and the model was trained with number."
+    assert refused("predict", tmp_path / "run", marked) == sentence
+
+
 def test_models_and_files_of_the_other_kind_are_refused(tmp_path):
     files = tables(tmp_path)
     ask("train", *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "run")

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import dsba
 from dsba.data.table_files import TableFile
 from dsba.fitting import codec
+from dsba.fitting.disclosure import Guards
 from dsba.network import Alone
 from dsba.tables import schema_report
 from dsba.tables.design import design_tables, designed, held_out
+from dsba.tables.fit import evaluate_files
 from dsba.tables.formula import from_columns, parse
 from dsba.tables.inputs import as_sites
 from dsba.tables.scaling import pooled_moments, scaling_by
@@ -197,6 +199,17 @@ def test_columns_that_are_missing_together_share_an_indicator():
     apart = design_tables(sites_of(frames), asked)
     assert apart.names[-2:] == ("crp[missing]", "lab[missing]")
     assert not apart.schema.together
+
+
+@pytest.mark.parametrize("gone", ["crp", "lab", "age"])
+def test_a_table_without_a_column_is_refused_where_columns_are_missing_together(gone, tmp_path):
+    frames = missing_together(hospitals(), ["crp", "lab"])
+    fit = dsba.fit(frames, "cost ~ age + crp + lab", operator="linear", missing="indicator")
+    files = [tmp_path / f"{name}.csv" for name in frames]
+    for file, frame in zip(files, frames.values(), strict=True):
+        frame.drop(columns=gone).to_csv(file, index=False)
+    with pytest.raises(dsba.InputError, match=f"{files[0].stem} has no column '{gone}', which the model needs"):
+        evaluate_files(fit, files, dsba.Simulator(dsba.Topology.ring(len(files))), Guards())
 
 
 def test_a_number_that_is_missing_with_a_factor_needs_no_indicator():

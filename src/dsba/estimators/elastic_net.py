@@ -122,9 +122,8 @@ class DecentralizedElasticNetCV(DecentralizedElasticNet):
         if not ratio > 0.0:
             raise InputError("without |w|_1 no penalty leaves no coefficient: give the alphas, or an l1_ratio above 0.")
         top = max(float(np.abs(whole.pull).max(initial=0.0)) / ratio, LEAST_ALPHA)
-        return np.geomspace(
-            top, as_number("eps", self.eps, above=0.0) * top, as_integer("alphas", self.alphas, at_least=1)
-        )
+        low = as_number("eps", self.eps, above=0.0) * top
+        return np.geomspace(top, low, as_integer("alphas", self.alphas, at_least=1))
 
 
 class _Products(NamedTuple):

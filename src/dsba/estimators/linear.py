@@ -34,9 +34,9 @@ from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number, as_share, require_known
-from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered, total_weight
+from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered
 from dsba.fitting.fit import Coefficients
-from dsba.fitting.rows import sums
+from dsba.fitting.rows import measured, sums
 from dsba.network import Alone, Group
 from dsba.network.contract import ROWS_OF_DATA, TOTALS
 from dsba.operators import Operator, ScaledHuber
@@ -104,6 +104,7 @@ class Decentralized(BaseEstimator):
     callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
     verbose: bool = False
     _unit = 1.0  # what labels are divided by; a penalty of squares is multiplied by it
+    _extra = 0.0  # where the operator's extra coordinates start
 
     _loss: ClassVar[str | Operator] = ""
 
@@ -126,8 +127,8 @@ class Decentralized(BaseEstimator):
     def _ratio(self) -> float:
         return as_share("l1_ratio", self.l1_ratio)
 
-    def _spec(self, rows: Rows) -> FitSpec:
-        lam, ratio = self._lam(total_weight(rows, self._group)), self._ratio()
+    def _spec(self, total: float) -> FitSpec:
+        lam, ratio = self._lam(total), self._ratio()
         return FitSpec(
             operator=self._operator(), lam=(1.0 - ratio) * self._unit * lam, intercept=bool(self.fit_intercept),
             graph=self.graph, penalty=L1(ratio * lam) if ratio > 0.0 else None,
@@ -136,11 +137,12 @@ class Decentralized(BaseEstimator):
             seed=self._group.share(_seed(self.random_state), discloses=TOTALS)[0],
         )  # fmt: skip
 
-    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
+    def _solve(self, rows: Rows, previous: Coefficients | None) -> Fit:
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
+        size = measured(rows, self._group)
         done = fit_rows(
-            rows, self._spec(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
-            progress=bool(self.verbose), callbacks=self.callbacks,
+            rows, self._spec(size.weight), n_nodes=self.n_nodes, size=size, network=self.network, previous=previous,
+            extra=self._extra, progress=bool(self.verbose), callbacks=self.callbacks,
         )  # fmt: skip
         _warn_unless_converged(done.result, self)
         return done
@@ -642,6 +644,7 @@ class DecentralizedHuber(_Regressor):
 
     alpha: float = 0.0001
     epsilon: float = 1.35
+    _extra = 1.0  # sigma
 
     def _operator(self) -> Operator:
         return ScaledHuber(as_number("epsilon", self.epsilon))
@@ -657,13 +660,9 @@ class DecentralizedHuber(_Regressor):
         self.scale_: float = self._unit * float(fit.result.z[-1])
         return fit
 
-    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 1.0) -> Fit:
-        return super()._solve(rows, previous, extra)  # sigma starts at 1
-
     def _residual_size(self, rows: Rows) -> float:
         """The mean absolute residual of a rough least-squares fit."""
-        names = {field.name for field in fields(Decentralized)}
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        shared = {field.name: getattr(self, field.name) for field in fields(Decentralized)}
         rough = {"warm_start": False, "tol": ROUGH_TOL, "max_passes": ROUGH_PASSES, "callbacks": (), "verbose": False}
         model = DecentralizedRidge(self.alpha, **(shared | rough))
         with warnings.catch_warnings():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from dsba.fitting.rows import as_rows
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import TOTALS
+from dsba.types import Notify
 
 
 def train(
@@ -28,7 +29,7 @@ def train(
     *,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    notify: Callable[[str], object] = lambda sentence: None,
+    notify: Notify = lambda sentence: None,
     network: Any = None,
     **options: Any,
 ) -> tuple[FittedModel, Result]:

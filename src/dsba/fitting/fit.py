@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from dsba.network.contract import ITERATES, TOTALS
 from dsba.network.exact_sum import norm
 from dsba.problem.pooled import LEAST_RESIDUAL
 from dsba.problem.problem import PartWatch, Problem
-from dsba.types import Array
+from dsba.types import Array, Notify
 
 Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
 
@@ -72,7 +72,7 @@ def fit_rows(
     previous: Coefficients | None = None,
     extra: float = 0.0,
     checkpoint: Path | None = None,
-    notify: Callable[[str], object] = lambda sentence: None,
+    notify: Notify = lambda sentence: None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
     watch: PartWatch | None = None,
@@ -120,20 +120,19 @@ def fit_rows(
 def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
     """The specification with the lambda and the step size that were used, and how the fit went."""
     problem, result, group = done.problem, done.result, done.problem.group
-    declared: dict[str, Any] = {name: getattr(problem.component, name) for name in ("labels", "decision", "link")}
-    ended: dict[str, Any] = {name: getattr(result, name) for name in ("status", "message")}
-    ended["plan"] = result.plan.reason if result.plan else None
+    component: Any = problem.component
     run = FitRun(
-        **declared, method=result.algorithm.name, **ended, nodes=problem.n_nodes, samples=done.n_rows,
-        features=problem.n_features, processes=group.size, masked=group.masked,
-        figures=LastRecord.of(result.history.last()),
+        component.labels, component.decision, component.link, method=result.algorithm.name,
+        plan=result.plan.reason if result.plan else None, status=result.status, message=result.message,
+        nodes=problem.n_nodes, samples=done.n_rows, features=problem.n_features, processes=group.size,
+        masked=group.masked, figures=LastRecord.of(result.history.last()),
         versions={"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
     return replace(spec, lam=lam, step_size=result.step_size), run
 
 
 def _algorithm(
-    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, notify: Callable[[str], object]
+    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, notify: Notify
 ) -> Algorithm | MethodPlan:
     """The algorithm asked for, or the plan of "auto", which is told."""
     if spec.algorithm != "auto":

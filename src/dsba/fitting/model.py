@@ -90,6 +90,11 @@ class Schema:
     """What there is to know of levels: those that look alike, and those of one site."""
 
     @property
+    def limits(self) -> Guards:
+        """The strictest guards of all sites."""
+        return Guards.strictest([part.guards for part in self.parts])
+
+    @property
     def indicators(self) -> tuple[str, ...]:
         """The number columns that get a column of their own for missing values."""
         if self.spec.missing != "indicator":

@@ -113,13 +113,6 @@ def weighted_squares(rows: Rows, group: Group) -> float:
     return squares
 
 
-def total_weight(rows: Rows, group: Group) -> float:
-    """The sum of all sample weights."""
-    (weight,) = sums(rows, group, rows.weight)
-    require_weight(weight)
-    return weight
-
-
 def squared_norms(X: sp.csr_array) -> Array:
     return np.asarray(X.multiply(X).sum(axis=1)).ravel()
 

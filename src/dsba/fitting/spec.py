@@ -83,6 +83,7 @@ def _is(kind: Any, called: str) -> Check:
 
 
 _text, _flag = _is(str, "a text"), _is(bool, "True or False")
+_seed: Check = partial(as_integer, at_least=0)
 
 
 def _one_of(known: Sequence[str]) -> Check:
@@ -108,10 +109,6 @@ def _share(name: str, value: Any) -> float:
     if not 0.0 <= as_number(name, value) < 1.0:
         raise InputError(f"the held-out share must be at least 0 and below 1, got {value!r}.")
     return float(value)
-
-
-def _seed(name: str, value: Any) -> int:
-    return as_integer(name, value, at_least=0)
 
 
 def _names(name: str, value: Any) -> tuple[str, ...] | None:

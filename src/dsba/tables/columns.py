@@ -67,19 +67,15 @@ class ModelColumns(NamedTuple):
 def model_columns(terms: Sequence[Term], frame: pd.DataFrame, states: States) -> ModelColumns:
     """The columns of all terms; ``frame`` has factors as categories and numbers without gaps."""
     spanned: dict[frozenset[TermFactor], set[frozenset[TermFactor]]] = {}
-    names: list[str] = []
-    columns: list[Array] = []
-    owners: list[str] = []
+    made: list[tuple[list[str], Array, str]] = []
     for term in terms:
         factors = [one for one in term if one.column is not None and frame[one.column].dtype == "category"]
-        pieces = _pieces(factors, spanned.setdefault(frozenset(term) - frozenset(factors), set()))
-        for piece in pieces:
+        for piece in _pieces(factors, spanned.setdefault(frozenset(term) - frozenset(factors), set())):
             parts = [_part(one, frame, states, piece) for one in term if one not in factors or one in piece]
-            own, X = _product(parts, len(frame))
-            names += own
-            columns.append(X)
-            owners += [text_of(term)] * len(own)
-    return ModelColumns(tuple(names), np.column_stack([np.zeros((len(frame), 0)), *columns]), tuple(owners))
+            made.append((*_product(parts, len(frame)), text_of(term)))
+    names = tuple(name for own, _, _ in made for name in own)
+    X = np.column_stack([np.zeros((len(frame), 0)), *(columns for _, columns, _ in made)])
+    return ModelColumns(names, X, tuple(text for own, _, text in made for _ in own))
 
 
 def text_of(term: Term) -> str:
@@ -123,9 +119,8 @@ def _part(
     if one.state is None:
         return [one.text], x[:, None]
     X = BASES[one.state](x, states[one.text])
-    return [one.text] if one.state in ("cap", "center", "scale") else [
-        f"{one.text}[{n}]" for n in range(1, X.shape[1] + 1)
-    ], X
+    several = [f"{one.text}[{n}]" for n in range(1, X.shape[1] + 1)]
+    return [one.text] if one.state in ("cap", "center", "scale") else several, X
 
 
 def _product(parts: Sequence[tuple[list[str], Array]], rows: int) -> tuple[list[str], Array]:

@@ -3,6 +3,7 @@
 Counts of 1 to k - 1 rows are never shown, k being the largest minimum count of any site. Other cells must not tell
 them: if a stratum has such a count, or has it without the rows of one site, the column is shown for all rows only. A
 mean that one row makes up is not shown either. Nor is one of the rows of so few sites that they know each other's.
+Rows without a stratum are what the strata leave of all rows, and the same rules keep them.
 
 By site, each site that allows it is a stratum, and all others together are one: their figures are what the totals give
 beside those of the sites that are shown. So the same rules keep them. A sign of trouble is found by the site itself. It
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EVERYONE = "all"
+NO_STRATUM = ""  # rows without a value of the column of strata: they count as one more, which is not shown
 OTHER_SITES = "other sites"  # the stratum of all sites that do not show figures of their own rows
 HIDDEN = "hidden"  # in the place of a count
 QUARTILES = (0.25, 0.5, 0.75)
@@ -344,21 +346,25 @@ class _Work:
         own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
         counts = self._counts(own)
         if counts.alone[1:].any():
-            self._say_alone(f"rows in a stratum of {by!r}", "the strata", [np.array(n) > 0 for n in own], counts)
+            gaps = NO_STRATUM in strata and not counts.alone[1:-1].any()
+            what = f"rows without a value of {by!r}" if gaps else f"rows in a stratum of {by!r}"
+            self._say_alone(what, "the strata", [np.array(n) > 0 for n in own], counts)
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
         cells = zip(counts.totals[:, 0].tolist(), counts.hidden[:, 0], strict=True)
         rows = dict(zip(strata, (None if hidden else count for count, hidden in cells), strict=True))
-        columns = {column: self._column(column, strata) for column in self.columns if column != by}
+        every = {column: self._column(column, strata) for column in self.columns if column != by}
+        columns = {column: found for column, found in every.items() if found}
+        for shown in (rows, *columns.values()):
+            shown.pop(NO_STRATUM, None)
         differences = {}
-        if len(strata) == 3:
-            first, second = list(strata)[1:]
+        if len(rows) == 3:
+            first, second = list(rows)[1:]
             pairs = {c: (found[first], found[second]) for c, found in columns.items()}
             differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
         self.signs += marked_numbers(self.sites, self.columns)
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
         signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
-        kept = {c: found for c, found in columns.items() if found}
-        return Description(rows, kept, differences, tuple(signs), self.few, tuple(self.left_out))
+        return Description(rows, columns, differences, tuple(signs), self.few, tuple(self.left_out))
 
     def _odd_columns(self, having: Mapping[str, int]) -> list[str]:
         """Columns that are not at every site have no summary. The sites that differ from most others say so."""
@@ -384,8 +390,12 @@ class _Work:
         levels = sorted({level for theirs in shared(self.group, own, list[str]) for level in theirs})
         if not 1 < len(levels) <= MOST_LEVELS:
             raise InputError(f"the column {by!r} must have 2 to {MOST_LEVELS} levels over all sites.")
-        texts = [np.array([str(plain_value(v)) for v in site.frame[by].tolist()], object) for site in self.sites]
-        return strata | {f"{by} = {level}": [own_texts == level for own_texts in texts] for level in levels}
+        held = [site.frame[by] for site in self.sites]
+        texts = [np.array([str(plain_value(value)) for value in one.tolist()], object) for one in held]
+        gaps = [one.isna().to_numpy(bool) for one in held]
+        parts = list(zip(texts, gaps, strict=True))
+        strata |= {f"{by} = {level}": [(own == level) & ~gap for own, gap in parts] for level in levels}
+        return strata | {NO_STRATUM: gaps}
 
     def _by_site(self) -> dict[str, list[Flags]]:
         """A stratum for each site that shows its own figures, and one for all others; nothing if they are too few."""
@@ -459,6 +469,8 @@ class _Work:
             for s, shown in enumerate(enough)
         ]
         self._hide_dominated(column, found)
+        if NO_STRATUM in strata:
+            found[-1] = None  # nothing more is asked about it
         searches = [
             quantile_search([own[s] for own in whole], QUARTILES, self.few) for s, one in enumerate(found) if one
         ]

@@ -18,10 +18,11 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
 from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
+from dsba.tables.models.base import Design as Design
 from dsba.tables.peaks import require_spread
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
 from dsba.tables.terms import ModelTerms, SiteTable, terms_of
-from dsba.types import Array, Flags, Level
+from dsba.types import Array, Flags, Integers, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,26 +32,6 @@ OUTCOME = "the outcome"
 CLASSED = ("binary", "multiclass", "counts")  # outcomes whose offsets are scores of probabilities
 LARGEST_OFFSET = 300.0  # squares of its exponential, times rows and columns, are numbers
 WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
-
-
-class Design(NamedTuple):
-    """The rows of one site as the model sees them."""
-
-    names: tuple[str, ...]
-    X: Array
-    y: Array
-    """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
-    weight: Array
-    offset: Array
-    cluster: npt.NDArray[np.int64] | None = None
-    """The number of each row's cluster within the site, where there are clusters."""
-    repeated: bool = False
-    """Whether weights are frequencies."""
-
-    @property
-    def counts(self) -> Array:
-        """How many rows of equal values each row stands for."""
-        return self.weight if self.repeated else np.ones_like(self.weight)
 
 
 @dataclass(frozen=True)
@@ -98,10 +79,10 @@ def design_tables(
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
     schema = agreed.agree(sites, terms, group, guards)
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
     ready = [filled_in(site, schema) for site in usable]
-    limits, named = Guards.strictest([part.guards for part in schema.parts]), [site.name for site in sites]
+    limits, named = schema.limits, [site.name for site in sites]
+    few = max(1, limits.rows_per_level)
     peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
@@ -127,7 +108,7 @@ def design_tables(
     names = designs[0].names
     notices = enforce(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
-    _require_varied(names, np.array([words[name] for name in names]), differ)
+    _require_varied({name: words[name] for name in names}, differ)
     explained = terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure)
     if explained and differ.get(OUTCOME) == 0:
         raise InputError(f"the outcome {terms.formula.left!r} is constant over all sites: there is nothing to explain.")
@@ -329,7 +310,7 @@ def _usual(X: Array, few: int) -> Array:
     return np.array([max(column, key=column.count, default=0.0) for column in X.T.tolist()])
 
 
-def _others(X: Array, values: Array) -> npt.NDArray[np.int64]:
+def _others(X: Array, values: Array) -> Integers:
     """How many rows of every column here have another value than this one."""
     return np.count_nonzero(values != X, axis=0)
 
@@ -337,10 +318,14 @@ def _others(X: Array, values: Array) -> npt.NDArray[np.int64]:
 def _missing_together(schema: Schema, words: Mapping[str, Array]) -> dict[str, str]:
     """The columns that are missing in the same rows as an earlier column, at all sites; and that column."""
     gaps = _gap_columns(schema)
+    return _twins({gaps[name]: word for name, word in words.items() if name in gaps})
+
+
+def _twins(words: Mapping[str, Array]) -> dict[str, str]:
+    """The names whose word is also that of an earlier name, and the first of these."""
     first: dict[bytes, str] = {}
-    found = [(gaps[name], word.tobytes()) for name, word in words.items() if name in gaps]
-    twins = {column: first.setdefault(word, column) for column, word in found}
-    return {column: twin for column, twin in twins.items() if twin != column}
+    found = {name: first.setdefault(word.tobytes(), name) for name, word in words.items()}
+    return {name: twin for name, twin in found.items() if twin != name}
 
 
 def _gap_columns(schema: Schema) -> dict[str, str]:
@@ -353,15 +338,13 @@ def _gap_columns(schema: Schema) -> dict[str, str]:
     return gaps
 
 
-def _require_varied(names: Sequence[str], words: Array, differ: Mapping[str, int]) -> None:
+def _require_varied(words: Mapping[str, Array], differ: Mapping[str, int]) -> None:
     """An error if a column other than the intercept is constant over all sites, or if two columns are equal."""
-    for name in names:
+    for name in words:
         if differ.get(_called(name)) == 0:
             raise InputError(f"the column {name} is constant over all sites: leave it out.")
-    first: dict[bytes, str] = {}
-    for name, word in zip(names, words, strict=True):
-        if (twin := first.setdefault(word.tobytes(), name)) != name:
-            raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
+    for name, twin in _twins(words).items():
+        raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
 
 
 class Watched(NamedTuple):
@@ -374,12 +357,12 @@ class Watched(NamedTuple):
 def _watched(designs: Sequence[Design], terms: ModelTerms) -> Watched:
     """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
     outcomes = 1 if designs[0].y.ndim == 1 else designs[0].y.shape[1]
-    names = [_called(name) for name in designs[0].names] + [OUTCOME] * outcomes
-    names += ["the column of weights", "the offset"]
-    wanted = [name != INTERCEPT for name in designs[0].names]
-    wanted += [True] * outcomes + [terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]
+    every = [(_called(name), name != INTERCEPT) for name in designs[0].names] + [(OUTCOME, True)] * outcomes
+    every.append(("the column of weights", terms.spec.weights is not None))
+    every.append(("the offset", bool(terms.spec.offset or terms.spec.exposure)))
     X = np.concatenate([np.column_stack([d.X, d.y, d.weight, d.offset]) for d in designs])
-    return Watched(tuple(name for name, kept in zip(names, wanted, strict=True) if kept), X[:, wanted] + 0.0)
+    wanted = [kept for _, kept in every]
+    return Watched(tuple(name for name, kept in every if kept), X[:, wanted] + 0.0)
 
 
 def _called(column: str) -> str:
@@ -411,7 +394,7 @@ def _first_equals(X: Array) -> list[int]:
     return [seen.setdefault((column + 0.0).tobytes(), j) for j, column in enumerate(X.T)]
 
 
-def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:
+def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> Flags:
     """Which rows of a site are kept for testing: the same share of every class, or of all rows of numbers."""
     rng = np.random.default_rng([seed, node])
     out = np.zeros(len(labels), bool)

@@ -37,16 +37,12 @@ NEAR_USUAL = 1e-3  # of the range of a column: values this near are the same
 MOST_NEAR = 0.5  # of its standard deviation
 BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
 LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
-
-
-def strictest(designs: Designs) -> Guards:
-    """The limits of all sites together."""
-    return Guards.strictest([part.guards for part in designs.schema.parts])
+Folds = Sequence[Sequence[Flags]]  # of each fold the rows of each site here
 
 
 def check_design(
     designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], weights: Sequence[Array], lam: float,
-    group: Group, folds: Sequence[Sequence[Flags]] = (),
+    group: Group, folds: Folds = (),
 ) -> tuple[Array, list[str]]:  # fmt: skip
     """X'VX at the start; and sentences, where a column or a combination of columns shows a row of the sites here.
 
@@ -77,10 +73,8 @@ def check_design(
 class _DesignCheck:
     """What a process finds in the columns and outcomes of its sites; ``found`` are its complaints."""
 
-    def __init__(
-        self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Sequence[Sequence[Flags]]
-    ) -> None:
-        self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, strictest(designs)
+    def __init__(self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Folds) -> None:
+        self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, designs.schema.limits
         self.mean, self.sd = moments
         self.sites, self.found = [one.site for one in designs.held], list[str]()
         self.names = designs.wide_names
@@ -144,9 +138,8 @@ def summed_unless(group: Group, complaints: Sequence[str], rows: Array) -> Array
     return total if np.isfinite(total).all() else summed(group, rows)
 
 
-def base_weights(columns: ScaledColumns, n: int, component: Operator) -> Array:
+def base_weights(design: Design, component: Operator) -> Array:
     """The weights of a site's rows where no outcome is known: those of the model with only an intercept."""
-    design = columns.designs[n]
     return design.weight * np.exp(design.offset) if component.link == "log" else design.weight
 
 
@@ -216,7 +209,7 @@ class ModelWatch(RowWatch):
     ) -> ModelWatch:
         """``found`` are the complaints before the first step."""
         sites = [one.site for one in designs.held]
-        return cls(designs.names, sites, strictest(designs), group, list(found), model=model, samples=samples)
+        return cls(designs.names, sites, designs.schema.limits, group, list(found), model=model, samples=samples)
 
     def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
         return self.judged(self.model.leverages(self.samples, z, last, terms))
@@ -247,24 +240,23 @@ class StepWatch(RowWatch):
     ) -> StepWatch:
         """``first`` is X'VX at the start, for V = 1."""
         at = columns.scaling.intercept
-        order, factor = [*columns.others, *([] if at is None else [at])], np.ones(len(columns.names))
-        if at is not None:
-            factor[-1] = constant
+        order = [*columns.others, *([] if at is None else [at])]
+        factor = np.array([constant if j == at else 1.0 for j in order])
         most = FAMILIES[str(component.family)].steepest
         if columns.scaling.mixing is not None:
             first = columns.scaling.mixing.T @ first @ columns.scaling.mixing
         bound = first[np.ix_(order, order)] * np.outer(factor, factor) / columns.size.weight
         at_zero = FAMILIES[str(component.family)].variance(link_of(str(component.link)).mean(np.zeros((1, 1))))
         return cls(
-            [columns.names[j] for j in order], [one.site for one in designs.held], strictest(designs), group,
+            [columns.names[j] for j in order], [one.site for one in designs.held], designs.schema.limits, group,
             columns=columns, component=component, constant=0.0 if at is None else constant,
             steepest=None if most is None else most * bound, first=at_zero * bound,
         )  # fmt: skip
 
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
-        sites, self.asked = range(len(self.sites)), True
-        found = leverages_at([self._rows(n) for n in sites], self._slopes(z), self._slopes(last), information)
+        self.asked = True
+        found = leverages_at(self._rows, self._slopes(z), self._slopes(last), information)
         return self.judged(found, found is not None and self._exceeds(information))
 
     def at_solution(self, z: Array) -> RowWatch:
@@ -273,12 +265,13 @@ class StepWatch(RowWatch):
         A method that did not ask has summed no X'VX but the first. That of the others is taken to have grown as the
         weights of most rows here.
         """
-        sites, zero = range(len(self.sites)), np.zeros_like(z)
+        rows, zero = self._rows, np.zeros_like(z)
         before, now = self._slopes(zero), self._slopes(z)
         if self.asked:
-            self.judged([RowLeverage.of(self._rows(n), now[n], np.zeros_like(self.first)) for n in sites])
+            held = zip(rows, now, strict=True)
+            self.judged([RowLeverage.of(X, v, np.zeros_like(self.first)) for X, v in held])
         else:
-            own = sum(self._rows(n).T @ (self._rows(n) * before[n][:, None]) for n in sites)
+            own = sum(X.T @ (X * v[:, None]) for X, v in zip(rows, before, strict=True))
             then, grown = np.concatenate(before), np.concatenate(now)
             growth = float(np.median(grown[then > 0.0] / then[then > 0.0])) if (then > 0.0).any() else 1.0
             self(z, zero, growth * self.first + (1.0 - growth) * own)
@@ -292,16 +285,16 @@ class StepWatch(RowWatch):
         left = np.linalg.eigvalsh(self.steepest - information)[0]
         return bool(left < -(BOUND_SLACK + LOST_DIGITS * largest) * np.abs(self.steepest).max())
 
-    def _rows(self, n: int) -> Array:
-        X = self.columns.designs[n].X[:, self.columns.others]
-        return np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X
+    @property
+    def _rows(self) -> list[Array]:
+        """The columns of the problem, of each site here."""
+        held = [one.X[:, self.columns.others] for one in self.columns.designs]
+        return [np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X for X in held]
 
     def _slopes(self, z: Array) -> list[Array]:
         """Of the rows of each site here."""
-        found = []
-        for n in range(len(self.sites)):
-            weight = base_weights(self.columns, n, self.component) / self.columns.size.weight
-            mean = link_of(str(self.component.link)).mean((self._rows(n) @ z)[:, None])
-            with np.errstate(over="ignore", invalid="ignore"):
-                found.append(weight * FAMILIES[str(self.component.family)].variance(mean))
-        return found
+        weights = [base_weights(one, self.component) / self.columns.size.weight for one in self.columns.designs]
+        means = [link_of(str(self.component.link)).mean((X @ z)[:, None]) for X in self._rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = [FAMILIES[str(self.component.family)].variance(mean) for mean in means]
+            return [weight * variance for weight, variance in zip(weights, variances, strict=True)]

@@ -24,7 +24,7 @@ from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
-from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.disclosure import Folds, ModelWatch, check_design
 from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
@@ -34,7 +34,7 @@ from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import scaled_designs
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
-from dsba.types import Array, Flags, Notify
+from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,6 @@ LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where
 MOST_NEWTON = 50
 USUAL_NEWTON = {"linear": 1, "logistic": 4, "poisson": 4}  # Newton steps from one lambda to the next
 NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
-Folds = Sequence[Sequence[Flags]]  # of each fold the rows of each site here
 
 
 @dataclass(frozen=True)
@@ -139,13 +138,11 @@ class ElasticNetPath:
         >>> list(path.plain())
         ['l1_ratio', 'lambdas', 'coefficients', 'cv', 'lambda_min', 'lambda_1se']
         """
-        validated = self.cv is not None
-        return {
-            "l1_ratio": self.l1_ratio, "lambdas": [*map(float, self.coefficients.index)],
-            "coefficients": plain_columns(self.coefficients), "cv": plain_columns(self.cv) if validated else None,
-            "lambda_min": self.lambda_min if validated else None,
-            "lambda_1se": self.lambda_1se if validated else None,
-        }  # fmt: skip
+        path = {"l1_ratio": self.l1_ratio, "lambdas": [*map(float, self.coefficients.index)]}
+        path["coefficients"] = plain_columns(self.coefficients)
+        if self.cv is None:
+            return path | dict.fromkeys(("cv", "lambda_min", "lambda_1se"))
+        return path | {"cv": plain_columns(self.cv), "lambda_min": self.lambda_min, "lambda_1se": self.lambda_1se}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the coefficients at every lambda, beside the cross-validated loss if there are folds.
@@ -329,7 +326,7 @@ def _check(designs: Designs, moments: tuple[Array, Array], ready: Sequence[Desig
         if not smallest:
             empty = f"some of the {len(parts)} folds have no row"
             raise InputError(f"{empty}: no site has so many rows, so take fewer folds.")
-        sentence = strictest(designs).too_many_parameters(len(designs.names), smallest)
+        sentence = designs.schema.limits.too_many_parameters(len(designs.names), smallest)
         enforce(group, [sentence and f"in a fold {sentence}"])
     enforce(group, check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1])
 
@@ -457,14 +454,12 @@ def _validated(
     """The loss of the rows that were left out, by lambda, with its standard error over the folds."""
     import pandas as pd
 
-    own = []
-    for n, d in enumerate(ready):
-        losses = []
-        for fold, path in zip(parts, paths, strict=True):
+    own = np.zeros((len(ready), len(parts), len(lambdas) + 1))
+    for k, (fold, path) in enumerate(zip(parts, paths, strict=True)):
+        for n, d in enumerate(ready):
             out = d.weight * fold[n]
-            losses += [float(out @ model.unit_deviance(d.y, d.X @ z + d.offset)) for z in path] + [float(out.sum())]
-        own.append(losses)
-    total = summed(group, np.array(own)).reshape(len(parts), -1)
+            own[n, k] = [*(out @ model.unit_deviance(d.y, d.X @ z + d.offset) for z in path), out.sum()]
+    total = summed(group, own.reshape(len(ready), -1)).reshape(len(parts), -1)
     rows, losses_per_row = total[:, -1], total[:, :-1] / total[:, -1:]
     mean = rows @ losses_per_row / rows.sum()
     spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (len(parts) - 1))

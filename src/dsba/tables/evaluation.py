@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter
 from scipy.special import expit, log_expit, xlogy
 
@@ -40,14 +39,14 @@ from dsba.fitting.measures import (
 from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
-from dsba.tables.design import derived_columns, designed, outcome_of, parts_of_functions
+from dsba.tables.design import derived_columns, outcome_of, parts_of_functions
 from dsba.tables.exports import figures
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.peaks import peak_complaints
 from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
-from dsba.types import Array
+from dsba.types import Array, Integers
 
 if TYPE_CHECKING:
     from dsba.tables.results import Results
@@ -76,8 +75,8 @@ class Scored(NamedTuple):
 class Bins(NamedTuple):
     """The intervals in which rows are counted: the first bin of the score, and the first group, of each."""
 
-    scores: npt.NDArray[np.int64] = np.arange(BINS)
-    groups: npt.NDArray[np.int64] = np.arange(GROUPS)
+    scores: Integers = np.arange(BINS)
+    groups: Integers = np.arange(GROUPS)
 
 
 FINE = Bins()
@@ -149,9 +148,7 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     return Evaluation(pooled, there, notices)
 
 
-def _checked(
-    kind: Kind, scored: Sequence[Scored], sites: Sequence[str], guards: Guards, group: Group
-) -> tuple[str, ...]:
+def _checked(kind: Kind, scored: Sequence[Scored], sites: Sequence[str], guards: Guards, group: Group) -> list[str]:
     """Sentences of the sites here about rows that measures would show; between processes one ends the evaluation.
 
     Rows and, of classes, those of each class are none or enough: in all, and without the rows of each site.
@@ -171,8 +168,10 @@ def _checked(
         over = part.max(axis=0, initial=0.0) > guards.dominance * np.where(total > 0.0, total, np.inf)
         sentences = (guards.dominated_loss(site), guards.few_predicted(site))
         found += [sentence for sentence, above in zip(sentences, over, strict=True) if above]
-    _end_if(found, len(sites), group)
-    return tuple(found)
+    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (len(sites) - 1)]))
+    if complaints and group.size > 1:
+        end_together(group, next(iter(found), None))
+    return found
 
 
 def _kind(results: Results) -> Kind:
@@ -207,7 +206,7 @@ def _singled_out(
     schema, sharp = results.schema, results.formula.sharp
     names, parts = parts_of_functions(sites, schema)
     derived = np.flatnonzero(derived_columns(schema))
-    X = [designed(site, schema, outcome=False).X[:, derived] for site in sites]
+    X = [results.columns_of(site.frame, name=site.name)[:, derived] for site in sites]
     held = zip(parts, X, scored, strict=True)
     every = [np.column_stack([part, own, one.score, *([one.y] if sharp else [])]) for part, own, one in held]
     names += [results.metadata.names[j] for j in derived] + ["scores"] + [str(results.formula.left)] * sharp
@@ -215,13 +214,6 @@ def _singled_out(
     if some and group.size > 1:
         end_together(group, next(iter(found), None))
     return found
-
-
-def _end_if(found: Sequence[str], sites: int, group: Group) -> None:
-    """Between processes an error at all of them if one has found something; a sum tells whether one has."""
-    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (sites - 1)]))
-    if complaints and group.size > 1:
-        end_together(group, next(iter(found), None))
 
 
 def _require_finite(scored: Scored, site: str) -> None:
@@ -289,7 +281,7 @@ class Kind(NamedTuple):
 # Classes -----------------------------------------------------------------------------------------
 
 
-def _bins_of(scores: Array) -> npt.NDArray[np.int64]:
+def _bins_of(scores: Array) -> Integers:
     return np.clip(np.floor(BINS_PER_UNIT * scores) + BINS // 2, 0, BINS - 1).astype(np.int64)
 
 
@@ -394,7 +386,7 @@ def _class_measures(means: MeanMeasures, events: float, sums: Array, bins: Bins)
     return ClassMeasures(**vars(ranked), log_loss=log_loss, brier=brier, calibration=groups)
 
 
-def _groups_of(mean: Array) -> npt.NDArray[np.int64]:
+def _groups_of(mean: Array) -> Integers:
     return np.minimum((GROUPS * mean).astype(np.int64), GROUPS - 1)
 
 
@@ -403,18 +395,18 @@ def group_numbers(y: Array, mean: Array, few: int) -> Array:
     return interval_numbers(_groups_of(mean), np.column_stack([y > 0, y <= 0]), GROUPS, few)
 
 
-def group_starts(total: Array) -> npt.NDArray[np.int64]:
+def group_starts(total: Array) -> Integers:
     """The first group of each joined one, from the sum of ``group_numbers``."""
     return np.array(finest_starts(total, GROUPS) or [0], np.int64)
 
 
-def grouped(y: Array, mean: Array, counts: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> Array:
+def grouped(y: Array, mean: Array, counts: Array, starts: Integers = FINE.groups) -> Array:
     """Rows, events and the sum of the predictions in every group of the predicted probability."""
     at = np.searchsorted(starts, _groups_of(mean), side="right") - 1
     return np.concatenate([np.bincount(at, counts * each, len(starts)) for each in (np.ones(len(y)), y, mean)])
 
 
-def calibration(sums: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> tuple[CalibrationGroup, ...]:
+def calibration(sums: Array, starts: Integers = FINE.groups) -> tuple[CalibrationGroup, ...]:
     """The groups with rows: their bounds, rows, mean prediction and share of events, from the sums of ``grouped``."""
     bounds = zip(starts.tolist(), [*starts[1:].tolist(), GROUPS], strict=True)
     groups = zip(bounds, zip(*np.split(sums, 3), strict=True), strict=True)

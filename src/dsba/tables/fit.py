@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from dsba.tables.signs import marked_numbers, signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated, terms_of
 from dsba.types import Array, Flags, Notify
 
+SiteFiles = Sequence[Path | TableSource]  # one for each site
 OWN_HIDDEN = "its own rows do not determine the model, or a guard does not let it show them."
 
 
@@ -129,11 +130,11 @@ def load(folder: str | Path) -> Results:
 
 
 def train(
-    files: Sequence[Path | TableSource],
+    files: SiteFiles,
     spec: FitSpec,
     *,
     network: Network | None = None,
-    notify: Callable[[str], object] = lambda sentence: None,
+    notify: Notify = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """One site per file, in order, named after it. On a network this process opens the files of its own nodes only.
@@ -150,9 +151,7 @@ def train(
     return train_own(_own_files(files, network), spec, network, notify=notify, **options)
 
 
-def train_own(
-    own: dict[str, Table], spec: FitSpec, network: Network, *, notify: Callable[[str], object], **options: Any
-) -> Results:
+def train_own(own: dict[str, Table], spec: FitSpec, network: Network, *, notify: Notify, **options: Any) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     sites, spec = read_own(own, spec, network)
     results = fit_sites(sites, spec, network, notify=notify, **options)
@@ -168,16 +167,12 @@ def read_own(own: dict[str, Table], spec: FitSpec, network: Network) -> tuple[li
     return [SiteTable(name, columns_of(table, ModelTerms.of(spec))) for name, table in own.items()], spec
 
 
-def read_files(
-    files: Sequence[Path | TableSource], spec: FitSpec, network: Network
-) -> tuple[list[SiteTable], FitSpec]:  # fmt: skip
+def read_files(files: SiteFiles, spec: FitSpec, network: Network) -> tuple[list[SiteTable], FitSpec]:
     """The same, one site per file; this process opens the files of its own nodes only."""
     return read_own(_own_files(files, network), spec, network)
 
 
-def evaluate_files(
-    results: Results, files: Sequence[Path | TableSource], network: Network, guards: Guards
-) -> Evaluation:
+def evaluate_files(results: Results, files: SiteFiles, network: Network, guards: Guards) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
     return evaluate_own(results, _own_files(files, network), network, guards)
 
@@ -191,15 +186,13 @@ def evaluate_own(results: Results, own: dict[str, Table], network: Network, guar
     return evaluate(results, sites, network, guards)
 
 
-def describe_files(
-    files: Sequence[Path | TableSource], network: Network, guards: Guards, by: str | None
-) -> Description:
+def describe_files(files: SiteFiles, network: Network, guards: Guards, by: str | None) -> Description:
     """Table 1 of tables, one site per file; this process opens the files of its own nodes only."""
     sites = [SiteTable(name, table.read()) for name, table in _own_files(files, network).items()]
     return describe_sites(sites, network, by=by, guards=guards)
 
 
-def _own_files(files: Sequence[Path | TableSource], network: Network) -> dict[str, Table]:
+def _own_files(files: SiteFiles, network: Network) -> dict[str, Table]:
     """The files of this process's nodes, by the names of their sites."""
     if len(files) != (nodes := network.topology.n_nodes):
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
@@ -223,9 +216,9 @@ def fit_sites(
     spec: FitSpec,
     network: Network,
     *,
-    notify: Callable[[str], object] = lambda sentence: None,
-    warn: Callable[[str], object] = lambda sentence: None,
-    look: Callable[[str], object] | None = None,
+    notify: Notify = lambda sentence: None,
+    warn: Notify = lambda sentence: None,
+    look: Notify | None = None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
@@ -275,11 +268,11 @@ def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> li
     schema = designs.schema
     # Of the rows of the model: other sums of the same columns would tell a row that the model leaves out.
     sites = [SiteTable(site.name, usable_rows(site.frame, terms_of(schema))) for site in sites]
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
     levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
     texts = [c for c, kind in schema.kinds.items() if kind == "text" and c not in terms_of(schema).formula.factors]
+    few = max(1, schema.limits.rows_per_level)
     return [*marked_numbers(sites, texts), *signs_of(sites, values, levels, network, few)]
 
 
@@ -288,7 +281,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     spec = designs.schema.spec
     component = operators.get(spec.operator)
     columns = scaled(designs, component, network)
-    weights = [base_weights(columns, n, component) for n in range(len(columns.designs))]
+    weights = [base_weights(design, component) for design in columns.designs]
     information, found = check_design(designs, columns.moments, columns.designs, weights, spec.lam or 0.0, network)
     shown = enforce(network, found)
     vif = tuple(inflation(information, columns.scaling.intercept).tolist()) if not spec.lam else ()
@@ -296,7 +289,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         columns = orthogonal(columns, information)
     for sentence in shown:
         notify(f"Between owners this would be refused: {sentence}")
-    designs = likelihood.noticed(designs, shown, warn)
+    designs = likelihood.noticed(designs, (*designs.rare, *shown), warn)
     if component.family is not None:
         require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
@@ -312,10 +305,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
     coefficients = _coefficients(columns, done)
     inferred, seen = _inferred(columns, coefficients, spec, watch and watch.at_solution(done.result.z), vif)
-    later = [one for one in seen if one not in shown]
-    for sentence in later:
-        warn(sentence)
-    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *later))))
+    designs = likelihood.noticed(designs, [one for one in seen if one not in shown], warn)
     return Results(_model(designs, columns, spec, done, coefficients, inferred, network))
 
 

@@ -53,7 +53,6 @@ INSTEAD = {
     **dict.fromkeys(("<", ">", "==", "!=", "<=", ">="), "I(x > 3)"),
 }  # fmt: skip
 """What works in the place of names and signs that people know from other programs."""
-COLUMN_TOKENS = ("name", "quoted")
 LONGEST_FORMULA = 10_000  # characters
 DEEPEST = 50  # parentheses
 MOST_TERMS, MOST_BASIS_COLUMNS = 2_000, 50  # of a formula; of a spline or polynomial
@@ -268,6 +267,13 @@ class _Parser:
             return self.tokens[self.at - 1].text
         return None
 
+    def token(self, what: str, *kinds: str) -> Token:
+        """The next token, which must be of one of these kinds."""
+        if self.next.kind not in kinds:
+            raise self.wanted(what)
+        self.at += 1
+        return self.tokens[self.at - 1]
+
     def need(self, sign: str) -> None:
         if not self.take(sign):
             raise self.wanted(repr(sign))
@@ -319,9 +325,7 @@ class _Parser:
             if not self.roles:
                 raise InputError(f"the outcome names no column, got {one.text!r}.")
             return one.text, (one,)
-        if self.next.kind not in COLUMN_TOKENS:
-            raise self.wanted("the name of the outcome")
-        name = self.column("plain")
+        name = self.column("plain", "the name of the outcome")
         return quoted(name), (_column(name),)
 
     # The right side ------------------------------------------------------------------------------
@@ -420,18 +424,14 @@ class _Parser:
         return f"Treatment({shown})", Contrast(kind, level)
 
     def level(self) -> Level:
-        token = self.next
-        if token.kind not in ("number", "single", "double"):
-            raise self.wanted('a level: a number, or a text in quotes such as "c"')
-        self.at += 1
+        token = self.token('a level: a number, or a text in quotes such as "c"', "number", "single", "double")
         if token.kind != "number":
             return token.text
         return int(token.text) if token.text.isdigit() else float(token.text)
 
     def stateful(self) -> TermFactor:
         name = self.next.text
-        self.at += 2
-        of, given = self.inside(self.comparison), dict[str, tuple[float, ...]]()
+        (of,), given = self.arguments(1), dict[str, tuple[float, ...]]()
         while self.take(","):
             named = self.next.kind in ("name", "call")
             option = self.next.text if named else STATE_OPTIONS[name][0] if STATE_OPTIONS[name] and not given else ""
@@ -459,10 +459,7 @@ class _Parser:
 
     def value(self) -> float:
         sign = -1.0 if self.take("-") else 1.0
-        if self.next.kind != "number":
-            raise self.wanted("a number, or several in parentheses such as (20, 90)")
-        self.at += 1
-        return sign * float(self.tokens[self.at - 1].text)
+        return sign * float(self.token("a number, or several in parentheses such as (20, 90)", "number").text)
 
     # Numbers -------------------------------------------------------------------------------------
 
@@ -515,12 +512,9 @@ class _Parser:
         return left
 
     def signed(self) -> Arithmetic:
-        if not self.take("-"):
-            return self.raised()
-        of = self.inside(self.signed)
-        return Arithmetic("negative", f"-{of.text}", (of,))
-
-    def raised(self) -> Arithmetic:
+        if self.take("-"):
+            of = self.inside(self.signed)
+            return Arithmetic("negative", f"-{of.text}", (of,))
         base = self.atom()
         return _between(base, "**", self.inside(self.signed)) if self.take("**", "^") else base
 
@@ -537,12 +531,9 @@ class _Parser:
             return self.function()
         return _column(self.column("number"))
 
-    def column(self, role: str) -> str:
+    def column(self, role: str, what: str = "the name of a column") -> str:
         """A column in this role."""
-        token = self.next
-        if token.kind not in COLUMN_TOKENS:
-            raise self.wanted("the name of a column")
-        self.at += 1
+        token = self.token(what, "name", "quoted")
         self.roles.setdefault(token.text, set()).add(role)
         quoted(token.text)  # an error if it is taken
         return token.text

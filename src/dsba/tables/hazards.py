@@ -156,9 +156,9 @@ def proportional_hazards(results: Results, sites: Sequence[SiteTable], group: Gr
     cox, designs, _, z = _prepared(results, sites, group)
     p, g = len(z), TRANSFORMED[transform]
     own = []
-    for n, (design, one) in enumerate(zip(designs, cox.strata_of(designs, z, group), strict=True)):
+    for n, one in enumerate(cox.strata_of(designs, z, group)):
         whole = cox.strata == "site" or (n == 0 and group.rank == 0)  # what all sites share is taken off once
-        own.append(_test_sums_of(cox, design, one, g, whole))
+        own.append(_test_sums_of(cox, one, g, whole))
     total = summed(group, np.array(own))
     score, mean = total[:p], total[p] / total[p + 1]
     I0, I1, I2 = (symmetric(part, p) for part in np.split(total[p + 2 :], 3))
@@ -170,14 +170,12 @@ def proportional_hazards(results: Results, sites: Sequence[SiteTable], group: Gr
     return pd.DataFrame({"chi2": chi2, "df": df, "p": tail}, [*results.metadata.names, "GLOBAL"])
 
 
-def _test_sums_of(
-    cox: Cox, design: Design, stratum: tuple[Lives, Array, Deaths], g: Callable[[Array], Array], whole: bool
-) -> Array:
+def _test_sums_of(cox: Cox, stratum: tuple[Lives, Array, Deaths], g: Callable[[Array], Array], whole: bool) -> Array:
     """The slope by coefficients that change with g, the sum of g over events, and the information times 1, g, g^2."""
     lives, times, deaths = stratum
-    shares, X = shared_out(deaths, cox.ties), design.X
+    shares, X = shared_out(deaths, cox.ties), lives.design.X
     values = g(times)[shares.time][:, None] ** np.arange(3)
-    h, events = lives.hazards(times, shares, values), design.weight * lives.died
+    h, events = lives.hazards(times, shares, values), lives.design.weight * lives.died
     at = events * np.where(lives.died, g(np.maximum(lives.time, 1e-300)), 0.0)
     score = at @ X
     matrices = [X.T @ (X * (lives.risk * h[:, k])[:, None]) for k in range(3)]
@@ -198,6 +196,6 @@ def _prepared(results: Results, sites: Sequence[SiteTable], group: Group) -> tup
     rows, *totals = summed(group, np.array([[len(d.y), *d.X.sum(axis=0)] for d in raw]))
     centre = np.array(totals) / rows
     designs = [design._replace(X=design.X - centre) for design in raw]
-    few = max(1, *(part.guards.rows_per_level for part in results.schema.parts))
+    few = max(1, results.schema.limits.rows_per_level)
     cox = Cox(spec.ties, str(spec.strata)).prepared(designs, spec.grid, few, group)
     return cox, designs, centre, results.params.to_numpy()

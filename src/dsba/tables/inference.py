@@ -19,15 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved
-from dsba.algorithms.newton import symmetric as _symmetric
+from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved, symmetric
 from dsba.errors import FitError, InputError
 from dsba.fitting.measures import CalibrationGroup
 from dsba.fitting.model import Inference
 from dsba.network import Group, summed
 from dsba.operators import link_of
 from dsba.tables import clustered as clusters
-from dsba.tables.clustered import FEWEST_SITES
 from dsba.tables.design import Design
 from dsba.tables.disclosure import RowWatch, summed_unless
 from dsba.tables.evaluation import GROUPS, calibration, group_numbers, group_starts, grouped
@@ -71,7 +69,7 @@ def infer(
         raise InputError("the outcome is constant over all sites: there is nothing to explain.")
     if total.rows <= p:
         raise InputError(f"{p} coefficients from {total.rows} rows have no standard errors: more rows are wanted.")
-    least = FEWEST_SITES if cov == "site" else 2
+    least = clusters.FEWEST_SITES if cov == "site" else 2
     if cov in CLUSTERED and total.clusters < least:
         raise InputError(f"standard errors clustered by {cov} need at least {least} {cov}s with rows.")
     scale = total.deviance / (total.rows - p) if known.dispersed else 1.0
@@ -82,9 +80,9 @@ def infer(
     covariance, df = total.covariance(cov, scale), None
     if cov == "site":
         covariance, df = clustered(columns, coefficients, known, total, scale, group)
-    covariance = columns.scaling.unscaled_covariance(covariance)
+    T = columns.scaling.back
     found = Inference(
-        tuple(map(tuple, covariance.tolist())), total.rows - p, known.dispersed, scale, total.deviance,
+        tuple(map(tuple, (T @ covariance @ T.T).tolist())), total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
         pearson_chi2=total.pearson, vif=vif, sites=total.clusters if cov == "site" else 0, df=df,
     )  # fmt: skip
@@ -172,7 +170,7 @@ class _Totals:
         self.upper_information = unit * information
         means = [family.mean(one, coefficients) for one in columns.designs]
         weights = [one.weight * family.variance(mu) for one, mu in zip(columns.designs, means, strict=True)]
-        watch.look([one.X for one in columns.designs], weights, _symmetric(self.upper_information, p))
+        watch.look([one.X for one in columns.designs], weights, symmetric(self.upper_information, p))
         held, probable = zip(columns.designs, means, strict=True), family.link == "logit"
         grouping = [grouped(one.y, mu, one.counts, self.starts) if probable else np.zeros(0) for one, mu in held]
         left = np.hstack([squares, grouping]), scores
@@ -190,7 +188,7 @@ class _Totals:
     @cached_property
     def bread(self) -> Array:
         """The inverse of the information."""
-        inverse, flat = solved(_symmetric(self.upper_information, self.p), np.eye(self.p))
+        inverse, flat = solved(symmetric(self.upper_information, self.p), np.eye(self.p))
         if flat is not None:
             raise FitError(DEPENDENT_SENTENCE, np.flatnonzero(flat))
         return inverse
@@ -211,7 +209,7 @@ class _Totals:
         factor = n / (n - p) if cov == "HC1" else 1.0
         if cov in CLUSTERED:
             factor = self.clusters / (self.clusters - 1) * (n - 1) / (n - p)
-        return _even(bread @ _symmetric(self.upper_meat, p) @ bread * factor)
+        return _even(bread @ symmetric(self.upper_meat, p) @ bread * factor)
 
     def likelihood(self, family: Family, deviance: float) -> float:
         """The log-likelihood. If there is a variance, it is the one that maximises the likelihood."""

@@ -8,14 +8,13 @@ or at least two sites have ``few`` each: the total, also without any one site, i
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dsba.types import Array, Flags
+from dsba.types import Array, Flags, Integers
 
 RANDOM_WORDS = 1 << 10  # random words are below; numbers in the same sum keep their digits
 
 
-def interval_numbers(places: npt.NDArray[np.intp], marked: Flags, m: int, few: int) -> Array:
+def interval_numbers(places: Integers, marked: Flags, m: int, few: int) -> Array:
     """What one site adds. Its rows lie in ``places`` 0 to m - 1; ``marked`` has a column for each kind of rows."""
     start, end = np.triu_indices(m + 1, 1)
     counts = np.zeros((marked.shape[1], m + 1))

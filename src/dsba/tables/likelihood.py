@@ -27,7 +27,7 @@ from dsba.network import Network, summed
 from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import CLASSED, Design, Designs
-from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.disclosure import ModelWatch, check_design
 from dsba.tables.inference import CLUSTERED, LEAST_LEFT, LEVERAGED, NO_LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, symmetric
@@ -99,7 +99,7 @@ def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: 
     """
     classes = designs.schema.classes
     fitted = _fitted(model, designs, spec, network)
-    designs = noticed(designs, fitted.shown, warn)
+    designs = noticed(designs, (*designs.rare, *fitted.shown), warn)
     names, solution = fitted.model.names(designs.names, classes), fitted.solution
     try:
         inference = _inference(fitted, spec, classes, network)
@@ -130,7 +130,7 @@ def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network, warn
         level[scaling.intercept] = moments[0][len(designs.names)]
         ready = tuple(design._replace(y=design.y - level[scaling.intercept]) for design in ready)
     information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
-    designs = noticed(designs, enforce(network, shown), warn)
+    designs = noticed(designs, (*designs.rare, *enforce(network, shown)), warn)
     try:
         found = fit_mixed(ready, network)
     except FitError as error:
@@ -203,8 +203,8 @@ def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
 
 
 def noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
-    """The designs with notices about columns that show single rows."""
-    for sentence in dict.fromkeys((*designs.rare, *shown)):
+    """The designs with notices about columns that show single rows, which ``warn`` gets."""
+    for sentence in dict.fromkeys(shown):
         warn(sentence)
     return replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown))))
 
@@ -216,7 +216,7 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     known = Outcomes(rows, weight, np.array(totals), _level(model, moments[0], spec))
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
     if isinstance(model, Cox):
-        model = model.prepared(ready, spec.grid, max(1, strictest(designs).rows_per_level), network)
+        model = model.prepared(ready, spec.grid, max(1, designs.schema.limits.rows_per_level), network)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]
     information, shown = check_design(designs, moments, ready, first, 0.0, network)

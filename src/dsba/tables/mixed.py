@@ -58,10 +58,6 @@ class Profile(NamedTuple):
     step: float
     """Newton's, for T/A = 1."""
 
-    @property
-    def slope(self) -> float:
-        return 0.5 * (self.seen - self.expected)
-
 
 class MixedFit(NamedTuple):
     """The coefficients of the columns that were given, and both variances."""
@@ -143,7 +139,7 @@ def fit_mixed(designs: Sequence[Design], group: Group, restricted: bool = True) 
     if sums.sites < 2 or sums.rows <= sums.p + 1:
         raise InputError("a random intercept of each site needs two sites, and more rows than coefficients.")
     first = sums.profile(0.0, restricted)
-    theta, found = _maximised(sums, first, restricted) if first.slope > 0.0 else (0.0, first)
+    theta, found = _maximised(sums, first, restricted) if first.seen > first.expected else (0.0, first)
     variance = found.rss / (sums.rows - sums.p if restricted else sums.rows)
     return MixedFit(
         found.b, variance * found.bread, variance, theta * variance, found.llf, first.llf, sums.rows,
@@ -164,5 +160,5 @@ def _maximised(sums: SiteSums, found: Profile, restricted: bool) -> tuple[float,
         found = sums.profile(theta, restricted)
         if made <= LAST_THETA * theta:
             break
-        low, high = (theta, high) if found.slope > 0.0 else (low, theta)
+        low, high = (theta, high) if found.seen > found.expected else (low, theta)
     return theta, found

@@ -19,7 +19,7 @@ from dsba.tables.models import MODELS
 from dsba.tables.results import Results
 from dsba.tables.schema_report import MISSING_WORDS, guard_sentences
 from dsba.tables.summary import cell
-from dsba.tables.terms import ModelTerms, terms_of
+from dsba.tables.terms import terms_of
 
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 NO_CURVE = (
@@ -132,7 +132,7 @@ def _disclosed(results: Results, tested: str) -> list[str]:
     if results.metadata.inference is not None:
         table = "" if results.metadata.calibration is None else ", and the calibration table"
         lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
-    lines += told_besides(ModelTerms.of(results.model.spec))
+    lines += told_besides(terms_of(results.schema))
     if results.test is not None:
         lines.append(f"As sums over all sites, of the {tested}: counts in bins of the score, and losses.")
     if run.processes == 1:

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import NetworkError
 from dsba.fitting.disclosure import DERIVED, Guards
 from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted
 from dsba.tables.schema import end_together, few_apart
-from dsba.types import Array, Flags
+from dsba.types import Array, Flags, Integers
 
 MAGNITUDES = 64  # powers of two below the largest square that is counted
 WIDE_INTERVAL = 4  # powers of two in an interval that tells of no few rows
@@ -76,7 +75,7 @@ def peak_complaints(
 class _Histograms(NamedTuple):
     """The rows of functions by magnitude, in intervals of a width; those with few rows of a site are left out."""
 
-    top: npt.NDArray[np.int64]
+    top: Integers
     """The largest magnitude that is counted, of each function."""
     own: Array
     """The histograms of each site here."""
@@ -120,17 +119,17 @@ def _first_of(flags: Sequence[bool], start: int, group: Group) -> int:
     return first
 
 
-def _magnitudes(X: Array) -> npt.NDArray[np.int64]:
+def _magnitudes(X: Array) -> Integers:
     """The powers of two below the squares."""
     return np.floor(2.0 * np.log2(X, out=np.full_like(X, LEAST_MAGNITUDE / 2.0), where=X > 0.0)).astype(np.int64)
 
 
-def _largest(magnitudes: npt.NDArray[np.int64], few: int) -> int:
+def _largest(magnitudes: Integers, few: int) -> int:
     values, rows = np.unique(magnitudes, return_counts=True)
     return int(values[rows >= few].max(initial=LEAST_MAGNITUDE))
 
 
-def _histogram(below: npt.NDArray[np.int64], few: int) -> Array:
+def _histogram(below: Integers, few: int) -> Array:
     """Rows by how far their magnitude is below the largest."""
     rows = np.bincount(below[(below >= 0) & (below < MAGNITUDES)], minlength=MAGNITUDES)
     return np.where(rows >= few, rows, 0)

@@ -66,9 +66,7 @@ def meta_forest(found: MetaAnalysis, label: str, file: str | Path, ratios: bool)
     _save(figure, file)
 
 
-def _prediction(
-    axes: Any, frame: pd.DataFrame, predicted: Sequence[float], at: float, ratios: bool
-) -> list[float]:  # fmt: skip
+def _prediction(axes: Any, frame: pd.DataFrame, predicted: Sequence[float], at: float, ratios: bool) -> list[float]:
     """The line of the prediction interval, and where it ends: with few sites it is too wide, and ends in arrows."""
     shown = np.append(frame.to_numpy().ravel(), 1.0 if ratios else 0.0)
     low, high = (np.log(end) if ratios else end for end in (shown.min(), shown.max()))

@@ -16,19 +16,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import NetworkError
 from dsba.network.contract import require_counts
-from dsba.types import Array
+from dsba.types import Array, Words
 
 INTERVAL_PARTS = 64  # of an interval in each round
 NINE_DIGITS = 1 << 22  # keys: of the 52 bits of a fraction 30 are then known
 RANK_ERROR = 0.001  # of all rows: fine enough
 SIGN = 1 << 63
 HIGHEST_KEY = (1 << 64) - 1
-
-Keys = npt.NDArray[np.uint64]
 
 
 class Quantile(NamedTuple):
@@ -50,21 +47,20 @@ class _Search:
     """
 
     rank: int
-    low: int
-    high: int
-    below: int
     rows: int
-    near: int
-    far: int
     held: int
+    low: int = 0
+    high: int = HIGHEST_KEY
+    below: int = 0
+    near: int = 0
+    far: int = HIGHEST_KEY
     done: bool = False
 
     @property
     def edges(self) -> list[int]:
         width = self.far - self.near
-        return sorted(
-            {self.low, self.high, *(self.near + width * k // INTERVAL_PARTS for k in range(INTERVAL_PARTS + 1))}
-        )
+        parts = (self.near + width * k // INTERVAL_PARTS for k in range(INTERVAL_PARTS + 1))
+        return sorted({self.low, self.high, *parts})
 
     def narrow(self, counts: Sequence[int], few: int, total: int) -> None:
         """Go on with the group of parts that holds the rank."""
@@ -102,9 +98,7 @@ def quantile_search(
     (total,) = require_counts((yield np.array([[len(own)] for own in keys], np.float64)))
     if total < max(few, 1):
         return None
-    searches = [
-        _Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities
-    ]
+    searches = [_Search(max(1, math.ceil(p * total)), total, total) for p in probabilities]
     while active := [search for search in searches if not search.done]:
         edges = [np.array(search.edges, np.uint64) for search in active]
         own = [np.concatenate([np.diff(np.searchsorted(site, between)) for between in edges]) for site in keys]
@@ -137,7 +131,7 @@ def _shortest(low: float, high: float) -> float:
     return 0.0 if low <= 0.0 < high else next((x for x in digits if low <= x < high), low)
 
 
-def _keys(values: Array) -> Keys:
+def _keys(values: Array) -> Words:
     """Whole numbers in the order of the values."""
     bits = (values + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     return np.where(bits >= SIGN, ~bits, bits | np.uint64(SIGN))

@@ -31,7 +31,7 @@ from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
 from dsba.tables.summary import Summary
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.tables.tests import LinearTests, Prediction, Reference, WaldTest
-from dsba.types import Array, Level
+from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -1013,7 +1013,7 @@ class Results:
         link = self.model.run.link
         return scores if link is None else link_of(link).mean(scores[:, None])
 
-    def known_rows(self, table: Any) -> npt.NDArray[np.bool_]:
+    def known_rows(self, table: Any) -> Flags:
         """Return which rows can be predicted: nothing that is needed is missing, and all levels are known.
 
         Parameters
@@ -1100,7 +1100,7 @@ class Results:
         """
         from dsba.tables.fit import fit_each
 
-        return fit_each(as_sites(table, sites, ModelTerms.of(self.model.spec)), self.model.spec)
+        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec)
 
     def columns_of(self, table: Any, *, name: str | None = None) -> Array:
         """Return the columns of the model for rows in which nothing is missing.
@@ -1257,7 +1257,7 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
 
 
-def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
+def _complete(table: pd.DataFrame, schema: Schema) -> Flags:
     """The rows in which nothing is missing that the model does not fill in.
 
     A column that was missing only together with another one may not be missing alone: the model never saw that.
@@ -1267,5 +1267,6 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     needed = [c for c in (*terms.formula.columns, *terms.extras) if c in table.columns and c not in filled]
     whole = table[needed].notna().all(axis=1).to_numpy(copy=True)
     for column, other in schema.together.items():
-        whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
+        if column in table.columns and other in table.columns:
+            whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
     return whole

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.fitting.rows import finite_largest
 from dsba.network import Group, summed
 from dsba.network.contract import require_counts
 from dsba.tables.intervals import finest_starts, interval_numbers
+from dsba.tables.models.base import Design
 from dsba.tables.together import FAR
-from dsba.types import Array, Flags
+from dsba.types import Array, Flags, Integers
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
 MOST_EVENTS = 10**8  # their shares must fit into memory
@@ -60,7 +60,7 @@ class Deaths(NamedTuple):
 class Shares(NamedTuple):
     """Every event has a share of its time: Efron's l/d of the tied events are out of the l-th share's risk set."""
 
-    time: npt.NDArray[np.int64]
+    time: Integers
     """The place of its time."""
     out: Array
     """l/d, or 0 for Breslow's ties."""
@@ -73,25 +73,22 @@ class Shares(NamedTuple):
 class Lives(NamedTuple):
     """The rows of one site."""
 
+    design: Design
     time: Array
     """On the grid, if there is one."""
     died: Flags
-    X: Array
-    weight: Array
-    counts: Array
-    """How many rows each row stands for."""
     risk: Array
     """w e^u."""
 
     def deaths(self, times: Array) -> Deaths:
         """The sums at the given times."""
-        rows = np.column_stack([self.risk, self.risk[:, None] * self.X])
+        rows = np.column_stack([self.risk, self.risk[:, None] * self.design.X])
         order = np.argsort(self.time, kind="stable")
         behind = np.vstack([np.cumsum(rows[order][::-1], axis=0)[::-1], np.zeros((1, rows.shape[1]))])
         place = np.searchsorted(times, self.time[self.died])
         events, counts = np.zeros((len(times), rows.shape[1])), np.zeros((len(times), 2))
         np.add.at(events, place, rows[self.died])
-        np.add.at(counts, place, np.column_stack([self.counts, self.weight])[self.died])
+        np.add.at(counts, place, np.column_stack([self.design.counts, self.design.weight])[self.died])
         return Deaths(events=events, counts=counts, at_risk=behind[np.searchsorted(self.time[order], times)])
 
     def hazards(self, times: Array, shares: Shares, values: Array) -> Array:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.fitting.rows import RowTotals
 from dsba.network import Group, summed
@@ -17,7 +16,7 @@ from dsba.tables.design import Design, Designs
 from dsba.tables.families import null_parts
 from dsba.tables.terms import terms_of
 from dsba.tables.together import FAR
-from dsba.types import Array
+from dsba.types import Array, Integers
 
 NEARLY_DEPENDENT = 1e-6  # the share of a column that the columns before it do not explain
 
@@ -50,10 +49,6 @@ class Scaling(NamedTuple):
             coefficients = self.mixing @ coefficients
         return self._replace(mixing=None).back @ coefficients
 
-    def unscaled_covariance(self, covariance: Array) -> Array:
-        T = self.back
-        return T @ covariance @ T.T
-
 
 def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int]) -> tuple[Array, Array]:
     """Means over the rows of all sites, and the standard deviations of the columns ``varied``; 0 for the others.
@@ -69,7 +64,7 @@ def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int
     return mean + rest, np.where(squares > 0.0, np.sqrt(np.maximum(squares / rows - rest * rest, 0.0)), 0.0)
 
 
-def _sums_and_squares(centred: Sequence[Array], group: Group, varied: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+def _sums_and_squares(centred: Sequence[Array], group: Group, varied: Integers) -> tuple[Array, Array]:
     """Over all sites, the sums of all columns and of the squares of those that have more than one value.
 
     One sum keeps the digits of what is not too far below its largest number. Columns in small units may be, so they are
@@ -128,10 +123,7 @@ class ScaledColumns(NamedTuple):
     @property
     def others(self) -> list[int]:
         """All columns but the intercept's."""
-        every = list(range(len(self.names)))
-        if self.scaling.intercept is not None:
-            every.remove(self.scaling.intercept)
-        return every
+        return [j for j in range(len(self.names)) if j != self.scaling.intercept]
 
     @property
     def nobs(self) -> int:

@@ -16,7 +16,6 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from dsba.data.text_tables import NUMBER
@@ -27,7 +26,7 @@ from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Array, Level
+from dsba.types import Array, Integers, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +75,7 @@ class _Agreement:
     def __init__(self, sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards) -> None:
         self.terms, self.spec, self.formula, self.group, self.guards = terms, terms.spec, terms.formula, group, guards
         self.parts = self._parts(sites)
+        self.limits = Guards.strictest([part.guards for part in self.parts])
         self.sites = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
         few = [guards.too_few_rows(name, len(frame)) for name, frame in self.sites]
         self.notices = enforce(group, [guards.too_few_sites(len(self.parts)), *few])  # before any sum of the data
@@ -86,8 +86,7 @@ class _Agreement:
 
     def schema(self) -> Schema:
         terms, kinds = self.terms, self.kinds
-        limits = Guards.strictest([part.guards for part in self.parts])
-        many = limits.too_many_parameters(self.formula.fewest_columns, self.used)  # their states are sums already
+        many = self.limits.too_many_parameters(self.formula.fewest_columns, self.used)  # their states are sums already
         if many and self.group.size > 1:
             raise InputError(many)
         labels = self.formula.response if terms.of_classes else ()
@@ -124,7 +123,7 @@ class _Agreement:
 
     def _pool(self) -> None:
         """One sum over all sites: rows, missing values by column, and by column the sites with each kind."""
-        columns, few = self.terms.columns, max(1, *(part.guards.rows_per_level for part in self.parts))
+        columns, few = self.terms.columns, max(1, self.limits.rows_per_level)
         own = [
             [one.rows, one.used, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
             + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
@@ -151,7 +150,9 @@ class _Agreement:
                 raise InputError(f"the column {column!r} is empty at every site.")
             usual = agreed[column] = max(COLUMN_KINDS, key=lambda kind: sites[kind])
             if sum(count > 0 for count in sites.values()) > 1:
-                end_together(self.group, self._odd_kind(column, usual))
+                held = [(one.site, one.kinds.get(column, "empty")) for one in self.held]
+                odd = [odd_kind(column, site, kind, usual) for site, kind in held if kind not in (usual, "empty")]
+                end_together(self.group, next(iter(odd), None))
                 raise InputError(f"the column {column!r} is not of one type at all sites.")
             if usual in ("date", "mixed"):
                 raise InputError(f"the column {column!r} is {KIND_WORDS[usual]}; wanted numbers or text.")
@@ -160,13 +161,6 @@ class _Agreement:
             if agreed.get(column) == "text":
                 raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
         return agreed
-
-    def _odd_kind(self, column: str, usual: str) -> str | None:
-        """A sentence about a site here that has another type of column than most sites."""
-        for site in self.held:
-            if (kind := site.kinds.get(column, "empty")) not in (usual, "empty"):
-                return odd_kind(column, site.site, kind, usual)
-        return None
 
     # Missing values and numbers ------------------------------------------------------------------
 
@@ -227,7 +221,7 @@ class _Agreement:
 
     def _require_common(self) -> None:
         """Between processes an error where the first sum of a column would be of few rows: with a value, or apart."""
-        filled, limits = self._filled(), Guards.strictest([part.guards for part in self.parts])
+        filled, limits = self._filled(), self.limits
         columns, names = list(dict.fromkeys((*filled, *self.formula.averaged))), [one.site for one in self.held]
         known = np.array([self.used - self.gaps[column] for column in filled])
         own = np.array([[one.used - one.gaps[column] for column in filled] for one in self.held])
@@ -285,15 +279,11 @@ class _Agreement:
             column: in_order(column, [theirs.get(column, []) for theirs in everyone], self.terms, self.kinds[column])
             for column in own
         }
-        counts = np.array(
-            [
-                [float((frame[column] == level).sum()) for column in known for level in known[column]]
-                for _, frame in self.sites
-            ]
-        ).reshape(len(self.sites), -1)
+        cells = [(column, level) for column, levels in known.items() for level in levels]
+        counts = np.array([[float((frame[c] == level).sum()) for c, level in cells] for _, frame in self.sites])
         total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
-        columns, limits = [c for c in known for _ in known[c]], Guards.strictest([part.guards for part in self.parts])
-        self.elsewhere = limits.few_elsewhere([site.name for site in self.sites], columns, counts, total)
+        columns = [column for column, _ in cells]
+        self.elsewhere = self.limits.few_elsewhere([site.name for site in self.sites], columns, counts, total)
         numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
         pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
         return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
@@ -554,9 +544,7 @@ def _odd_levels(known: Mapping[str, Sequence[Level]], sites: Sequence[int], n_si
     return tuple(found)
 
 
-def _kept(
-    levels: tuple[Level, ...], counts: npt.NDArray[Any], fewest: int
-) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
+def _kept(levels: tuple[Level, ...], counts: Integers, fewest: int) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
     """The levels with enough pooled rows, and the rest. If the rest has too few, the next rarest level joins it."""
     order = np.argsort(counts, kind="stable")
     n_rare = int((counts < fewest).sum())

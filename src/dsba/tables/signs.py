@@ -93,7 +93,7 @@ def strange_levels(
 
 def codes_for_missing(rows: SiteTable, schema: Schema) -> list[str]:
     """What looks wrong in rows to predict: repeated extreme values in columns of numbers."""
-    numbers = [column for column in rows.frame if schema.kinds.get(column) == "number"]
+    numbers = [c for c in rows.frame if schema.kinds.get(c) == "number" and kind_of(rows.frame[c]) == "number"]
     values = {column: [rows.frame[column].to_numpy(np.float64, na_value=np.nan)] for column in numbers}
     return signs_of([rows], values, {}, Alone(), Guards().rows_per_level)
 

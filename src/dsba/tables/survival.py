@@ -280,14 +280,13 @@ def curves_of(
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
     notify(_expected(terms, len(levels), spec, group))
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     used = [SiteTable(site.name, agreed.usable_rows(site.frame, terms)) for site in sites]
     outcomes, own = [outcome_of(site, schema) for site in used], []
     agreed.end_together(group, odd_outcome(used, outcomes, schema.labels))
     for site, y in zip(used, outcomes, strict=True):
         factor = None if column is None else filled_in(site, schema)[column].cat.codes.to_numpy(np.int64)
         own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, np.zeros(len(y), np.int64) if factor is None else factor))
-    ends, exact = _ends(own, len(levels), spec, few, group)
+    ends, exact = _ends(own, len(levels), spec, max(1, schema.limits.rows_per_level), group)
     rounded = [one._replace(time=on_grid(one.time, ends)) for one in own]
     own_counts = np.array([_counts(one, ends, len(levels)).ravel() for one in rounded])
     events, censored = np.array(counted(group, own_counts)).reshape(2, len(levels), -1)

@@ -7,7 +7,7 @@ processes run the same searches, so their questions have the same sizes.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,21 +22,15 @@ T = TypeVar("T")
 def answered(searches: Sequence[Generator[Array, Array, T]], group: Group) -> list[T]:
     """What each search returns. Together they take as many sums as the longest one."""
     found: dict[int, T] = {}
-    asked: dict[int, Array] = {}
-
-    def go_on(k: int, total: Array | None) -> None:
-        try:
-            asked[k] = next(searches[k]) if total is None else searches[k].send(total)
-        except StopIteration as end:
-            found[k] = end.value
-
-    for k in range(len(searches)):
-        go_on(k, None)
-    while asked:
+    totals: dict[int, Any] = dict.fromkeys(range(len(searches)))  # a search begins with None
+    while totals:
+        asked = {}
+        for k, total in sorted(totals.items()):
+            try:
+                asked[k] = searches[k].send(total)
+            except StopIteration as end:
+                found[k] = end.value
         totals = _totals(asked, group)
-        asked.clear()
-        for k in sorted(totals):
-            go_on(k, totals[k])
     return [found[k] for k in range(len(searches))]
 
 

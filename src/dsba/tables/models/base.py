@@ -13,18 +13,37 @@ from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
 from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
+from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group
-from dsba.types import Array
+from dsba.types import Array, Integers
 
 if TYPE_CHECKING:
-    from dsba.fitting.spec import FitSpec
-    from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
 NOT_DETERMINED = (
     "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
     "zero; leave one out."
 )
+
+
+class Design(NamedTuple):
+    """The rows of one site as the model sees them."""
+
+    names: tuple[str, ...]
+    X: Array
+    y: Array
+    """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
+    weight: Array
+    offset: Array
+    cluster: Integers | None = None
+    """The number of each row's cluster within the site, where there are clusters."""
+    repeated: bool = False
+    """Whether weights are frequencies."""
+
+    @property
+    def counts(self) -> Array:
+        """How many rows of equal values each row stands for."""
+        return self.weight if self.repeated else np.ones_like(self.weight)
 
 
 class LikelihoodTerms(NamedTuple):
@@ -208,9 +227,13 @@ class TableModel(ABC):
         """The log-likelihood of all sites at a point, up to the same constant; no matrix is summed."""
         return self.terms(samples, z, LikelihoodOnly(group)).llf
 
-    @abstractmethod
+    def slopes(self, s: Design, z: Array) -> Array:
+        """The slopes of the rows of one site, one column a parameter, where they need nothing of other sites."""
+        raise NotImplementedError
+
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        """For each site here the slopes of its rows, one column a parameter; ``terms`` are those of all sites at z."""
+        """The slopes of each site here; ``terms`` are those of all sites at z."""
+        return [self.slopes(sample, z) for sample in samples]
 
     def shortened(self, step: Array) -> Array:
         """A Newton step, or the part of it that this model trusts."""

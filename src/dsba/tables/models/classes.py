@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit, logsumexp, softmax
 
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel
+from dsba.tables.models.base import Design, LikelihoodTerms, Outcomes, TableModel
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
 
@@ -69,16 +68,13 @@ class Multinomial(_Classes):
             for b in range(P.shape[1]):
                 bend = s.weight * P[:, a] * ((a == b) - P[:, b])
                 H[a * p : (a + 1) * p, b * p : (b + 1) * p] = s.X.T @ (s.X * bend[:, None])
-        return LikelihoodTerms(float(s.weight @ llf), self._rows(s, z).sum(axis=0), H, H)
+        return LikelihoodTerms(float(s.weight @ llf), self.slopes(s, z).sum(axis=0), H, H)
 
-    def _rows(self, s: Design, z: Array) -> Array:
+    def slopes(self, s: Design, z: Array) -> Array:
         P = softmax(self._scores(s.X, z), axis=1)[:, 1:]
         hits = s.y[:, None] == np.arange(1, self.n_classes)
         slopes = s.weight[:, None] * (hits - P)
         return (slopes[:, :, None] * s.X[:, None, :]).reshape(len(s.X), -1)
-
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        return [self._rows(sample, z) for sample in samples]
 
     def row_weights(self, sample: Design, z: Array) -> Array:
         return self.steered_weights(sample, z)[:, 1:]
@@ -151,13 +147,10 @@ class Ordinal(_Classes):
         llf = float(w @ np.log(P)) if (np.diff(z[s.X.shape[1] :]) > 0.0).all() else np.nan
         return LikelihoodTerms(llf, (w * a_high) @ high - (w * a_low) @ low, H, H)
 
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        found = []
-        for s in samples:
-            _, a_low, a_high, _, _ = self._rows(s, z)
-            low, high = self._jacobians(s, z)
-            found.append((s.weight * a_high)[:, None] * high - (s.weight * a_low)[:, None] * low)
-        return found
+    def slopes(self, s: Design, z: Array) -> Array:
+        _, a_low, a_high, _, _ = self._rows(s, z)
+        low, high = self._jacobians(s, z)
+        return (s.weight * a_high)[:, None] * high - (s.weight * a_low)[:, None] * low
 
     def row_weights(self, sample: Design, z: Array) -> Array:
         _, a_low, a_high, c_low, c_high = self._rows(sample, z)

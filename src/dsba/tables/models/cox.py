@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dsba.algorithms.newton import solved
 from dsba.errors import InputError
 from dsba.fitting.measures import Figures, GridFigures, NoFigures
+from dsba.fitting.spec import FitSpec
 from dsba.network import Group
 from dsba.tables.models.base import (
+    Design,
     LikelihoodOnly,
     LikelihoodTerms,
     ModelSums,
@@ -42,11 +44,6 @@ from dsba.tables.risk_sets import (
     shared_out,
 )
 from dsba.types import Array
-
-if TYPE_CHECKING:
-    from dsba.fitting.spec import FitSpec
-    from dsba.tables.design import Design
-
 
 SAY_STRATA = (
     "a Cox model must be told its strata: strata = site gives every site a baseline hazard of its own and uses exact "
@@ -115,7 +112,7 @@ class Cox(TableModel):
 
     def _lives(self, s: Design, z: Array) -> Lives:
         time = on_grid(s.y[:, 0], np.array(self.times)) if self.rounded else s.y[:, 0]
-        return Lives(time, s.y[:, 1] > 0, s.X, s.weight, s.counts, s.weight * np.exp(s.X @ z + s.offset))
+        return Lives(s, time, s.y[:, 1] > 0, s.weight * np.exp(s.X @ z + s.offset))
 
     def strata_of(self, samples: Sequence[Design], z: Array, group: Group) -> list[tuple[Lives, Array, Deaths]]:
         """For each site here its rows, the times of its stratum and the sums of its stratum."""
@@ -146,22 +143,22 @@ class Cox(TableModel):
         """``whole`` adds up risk sets, ``group`` the terms of rows."""
         strata = self.strata_of(samples, z, whole)
         if self.strata == "site":
-            return pooled_terms(group, [self._site(s, z, *one) for s, one in zip(samples, strata, strict=True)])
+            return pooled_terms(group, [self._site(z, *one) for one in strata])
         deaths = strata[0][2]
         if not deaths.whole:  # all processes see this
             return _not_finite(z.size)
-        own = [self._own(sample, z, *one) for sample, one in zip(samples, strata, strict=True)]
-        return self._shared(deaths, pooled_terms(group, own))._replace(pooled=deaths)
+        rows = pooled_terms(group, [self._own(z, *one) for one in strata])
+        return self._shared(deaths, rows)._replace(pooled=deaths)
 
-    def _site(self, s: Design, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
+    def _site(self, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
         """The terms of a site that is a stratum. Where they are not finite, it has a part in the sum nevertheless."""
         if not np.isfinite(deaths.at_risk).all():
             return _not_finite(z.size)
-        return self._shared(deaths, self._own(s, z, lives, times, deaths))
+        return self._shared(deaths, self._own(z, lives, times, deaths))
 
-    def _own(self, s: Design, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
+    def _own(self, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
         """What the rows of a site add: the events, and the first sum of the information."""
-        shares = shared_out(deaths, self.ties)
+        s, shares = lives.design, shared_out(deaths, self.ties)
         h = lives.hazards(times, shares, np.ones((len(shares.time), 1)))[:, 0]
         w = s.weight * lives.died
         H = s.X.T @ (s.X * (lives.risk * h)[:, None])
@@ -198,13 +195,14 @@ class Cox(TableModel):
     ) -> list[RowLeverage] | None:
         """The trace of I^-1 sum_s (w_s e^u/S0) (x - m)(x - m)' over the shares in whose risk sets a row is."""
         inverse, found = solved(terms.observed, np.eye(z.size))[0], []
-        for s, (lives, times, deaths) in zip(samples, self._in_strata(samples, z, terms.pooled), strict=True):
+        for lives, times, deaths in self._in_strata(samples, z, terms.pooled):
             if not (np.isfinite(lives.risk).all() and np.isfinite(deaths.at_risk).all()):
                 return None
             m = (shares := shared_out(deaths, self.ties)).mean
             h = lives.hazards(times, shares, np.column_stack([np.ones(len(m)), m, (m @ inverse) * m]))
             once, mean, twice = np.split(h, [1, 1 + z.size], axis=1)
-            parts = (s.X @ inverse) * (once * s.X - mean) - (mean @ inverse) * s.X + twice
+            X = lives.design.X
+            parts = (X @ inverse) * (once * X - mean) - (mean @ inverse) * X + twice
             at_risk = lives.risk[:, None] * (once if once.any() else 1.0)  # a stratum without events adds nothing
             found.append(RowLeverage(lives.risk[:, None] * parts, at_risk))
         return found
@@ -212,8 +210,8 @@ class Cox(TableModel):
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         """Score residuals: w (x - mean) where the event is, less what the row was expected to have before."""
         found = []
-        for s, (lives, times, deaths) in zip(samples, self._in_strata(samples, z, terms.pooled), strict=True):
-            shares = shared_out(deaths, self.ties)
+        for lives, times, deaths in self._in_strata(samples, z, terms.pooled):
+            s, shares = lives.design, shared_out(deaths, self.ties)
             whole = np.column_stack([np.ones(len(shares.time)), shares.mean])
             h = lives.hazards(times, shares, whole)
             means = np.zeros((len(times) + 1, z.size))

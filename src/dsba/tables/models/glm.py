@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 
 from dsba.errors import FitError
 from dsba.network import Group, summed
-from dsba.tables.models.base import FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
+from dsba.tables.models.base import Design, FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
 from dsba.types import Array
-
-if TYPE_CHECKING:
-    from dsba.tables.design import Design
 
 EXACT_SENTENCE = "the columns {columns} give the outcome exactly: nothing is left to estimate standard errors from."
 LARGEST_LOG = 600.0  # of odds that sums of squares can have
@@ -75,8 +72,8 @@ class Glm(TableModel):
     def site(self, s: Design, z: Array) -> LikelihoodTerms:
         return of_rows(s.X, s.weight, self.rows(s.y, s.X @ z + s.offset))
 
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        return [s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None] for s in samples]
+    def slopes(self, s: Design, z: Array) -> Array:
+        return s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None]
 
     def first_weights(self, sample: Design, start: Array) -> Array:
         return self.row_weights(sample, start)[:, 0]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from dsba.fitting.measures import Figures, ThetaFigures
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowTerms, of_rows
+from dsba.tables.models.base import Design, LikelihoodTerms, Outcomes, RowTerms, of_rows
 from dsba.tables.models.glm import Glm
 from dsba.types import Array
-
-if TYPE_CHECKING:
-    from dsba.tables.design import Design
-
 
 LARGEST_THETA = 1e6  # the variance of a count of 100 differs from Poisson's by a ten-thousandth; beyond is rounding
 LONGEST_STEP = 2.0  # of log theta, whose curvature says little about far places
@@ -88,8 +83,8 @@ class NegativeBinomial(KnownTheta):
         expected = _bordered(known.expected, 0.0 * cross, float(s.weight @ slope**2))  # a positive stand-in
         return LikelihoodTerms(known.llf, np.append(known.score, s.weight @ slope), observed, expected)
 
-    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
-        return self.settled(z).row_scores(samples, z[:-1], terms)
+    def slopes(self, s: Design, z: Array) -> Array:
+        return self.settled(z).slopes(s, z[:-1])
 
     def shortened(self, step: Array) -> Array:
         return step * min(1.0, LONGEST_STEP / max(abs(float(step[-1])), LONGEST_STEP))

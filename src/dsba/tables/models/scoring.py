@@ -17,11 +17,10 @@ from dsba.errors import FitError, InputError
 from dsba.network import Group
 from dsba.solvers.exact import dot, eliminated
 from dsba.solvers.newton import falls
-from dsba.tables.models.base import NOT_DETERMINED, LikelihoodTerms, TableModel
+from dsba.tables.models.base import NOT_DETERMINED, Design, LikelihoodTerms, TableModel
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.tables.design import Design
     from dsba.tables.disclosure import ModelWatch
 
 
