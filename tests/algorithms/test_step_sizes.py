@@ -70,7 +70,10 @@ def test_the_automatic_step_balances_two_rates(operator):
     ("operator", "columns", "beyond"), [("ridge", 900, 1.5), ("ridge", 40, 1.0), ("logistic", 900, 1.0)]
 )
 def test_batches_of_squared_losses_on_wide_data_go_beyond_the_graphs_cap(operator, columns, beyond):
-    """sqrt(noise x cap), between the cap and 1.5 times the cap; noise is 1/sqrt(q' (L/b) mu), nodes have 75 rows."""
+    """sqrt(noise x cap), between the cap and 1.5 times the cap; noise is 1/sqrt(q' (L/b) mu), nodes have 75 rows.
+
+    With slopes that change, batches also stay within 1.5/sqrt(q' (L_node + L/b) mu).
+    """
     X, y = dsba.data.make_text_like(n_rows=300, n_columns=columns, row_length=15, seed=3)
     problem, steepest = dsba.Problem.from_arrays(X, y, operator, n_nodes=4), {"ridge": 1.0, "logistic": 0.25}[operator]
     gamma = np.linalg.eigvalsh(np.eye(4) - RING.W)[1] / 2
@@ -80,6 +83,8 @@ def test_batches_of_squared_losses_on_wide_data_go_beyond_the_graphs_cap(operato
     for b in (1, 3, 5, 25, 75):
         noise = math.sqrt(b / 75 * b / (steepest * mu))
         wanted = min(noise, max(cap, min((beyond if b > 1 else 1.0) * cap, math.sqrt(noise * cap))))
+        if operator == "logistic" and b > 1:
+            wanted = min(wanted, 1.5 / math.sqrt(75 / b * mu * (smooth + steepest / b)))
         assert dsba.DSBA(batch_size=b).resolved(problem, RING).alpha == pytest.approx(wanted, rel=0.05)
         seen.append(wanted / min(noise, cap))
     assert max(seen) == pytest.approx(beyond)
