@@ -13,7 +13,7 @@ from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.errors import InputError, as_number
 from dsba.kernels.dvr import GossipModes, dvr_iterations
 
-LAZY_FROM = 4.0  # columns, over those that an iteration touches
+LAZY_FROM = 0.5  # columns, over those that an iteration touches if none is touched twice
 LAZY_WORK = 3  # multiply-adds that move a mode of a column to the present, read it and add to it
 TABLED_ROUNDS = 4096  # of gossip, whose factors are computed beforehand
 
