@@ -1,19 +1,24 @@
 """All methods on real data: what a relative gap of 1e-6 costs, and who wins.
 
 `DSBA_DATA=folder python -m benchmarks.methods reuters-moneyfx.trn` measures what `benchmarks.tuned` has not measured,
-and keeps the table and its sentences in docs/results. `--measured` takes only what is there. Times are modelled from
-counts (work, rounds, bytes), so that they are the same on every machine.
+and keeps the table and its sentences in docs/results. `--measured` takes only what is there. benchmarks/methods.json
+has what was measured of each method with the present code, so that another machine goes on where one was stopped.
+Times are modelled from counts (work, rounds, bytes), so that they are the same on every machine.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from docs.tables import record
 
+import dsba
 from benchmarks import tuned
 from benchmarks.depends import starts
 from benchmarks.tuned import GAP, OUT, SETS, SETTINGS
@@ -29,6 +34,7 @@ LINKS = {
     "1 ms, 1 Gbit/s": Link(1e-3, 1e9),
     "20 ms, 100 Mbit/s": Link(2e-2, 1e8),
 }
+KEPT = Path(__file__).with_suffix(".json")
 COUNTS = {"passes": "passes", "work": "work", "rounds": "rounds", "bytes_max": "MB into the busiest node"}
 HEADS = [*COUNTS.values(), *(f"s at {link}" for link in LINKS)]
 
@@ -97,19 +103,54 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def all_measured(data: str) -> list[Measured]:
-    """What the results folders of a set have."""
+def case_of(data: str) -> tuple[dsba.Problem, dsba.Topology]:
+    """The problem that all methods solve, on its graph."""
     case = plan.make(read(tuned.experiment(data, {"algorithm": "dsba"}))).runs[0].case
-    problem, known = case.build(0), tuned.known()
-    keys = [key for name in tuned.entries() if (key := tuned.key_of(data, name)) in known]
-    return [measured(ExperimentResults.load(OUT / key), problem.sweep, problem.n_nodes, known[key]) for key in keys]
+    return case.build(0), case.network.topology
+
+
+def keep(data: str, problem: dsba.Problem) -> None:
+    """Add what the results folders of a set have to the repository's file, from which other machines go on."""
+    known, found = tuned.known(), kept()
+    for key in (key for name in tuned.entries() if (key := tuned.key_of(data, name)) in known):
+        one = measured(ExperimentResults.load(OUT / key), problem.sweep, problem.n_nodes, known[key])
+        found[key] = asdict(one) | {"costs": [cost if math.isfinite(cost) else None for cost in one.costs]}
+    current = {tuned.key_of(name, entry) for name in SETS for entry in tuned.entries()}
+    KEPT.write_text(json.dumps({key: found[key] for key in sorted(found.keys() & current)}, indent=1) + "\n")
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """What was measured so far on any machine, by set, method and the code that it depends on."""
+    return dict(json.loads(KEPT.read_text())) if KEPT.exists() else {}
+
+
+def missing(data: str, problem: dsba.Problem, topology: dsba.Topology) -> list[str]:
+    """The methods that apply to a set and were not measured with the present code."""
+    new = {n: e for n, e in tuned.entries().items() if tuned.key_of(data, n) not in kept()}
+    net = dsba.network.Simulator(topology)
+    return [n for n, e in new.items() if dsba.algorithms.get(e["algorithm"]).why_not(problem, net) is None]
+
+
+def all_measured(data: str) -> list[Measured]:
+    """What the repository's file has of a set."""
+    found = [one for name in tuned.entries() if (one := kept().get(tuned.key_of(data, name)))]
+    return [Measured(**one | {"costs": tuple(math.inf if c is None else c for c in one["costs"])}) for one in found]
+
+
+def main(data: str, run: bool) -> None:
+    """Measure what is missing, where it may ``run``, and keep the table if nothing is."""
+    problem, topology = case_of(data)
+    keep(data, problem)
+    if run:
+        tuned.measure(data, missing(data, problem, topology))
+        keep(data, problem)
+    if names := missing(data, problem, topology):
+        raise SystemExit(f"not measured on {data} with the present code: {', '.join(names)}")
+    inputs = starts("benchmarks.methods", methods={entry["algorithm"] for entry in tuned.entries().values()})
+    found, name = all_measured(data), f"methods-{data.partition('-moneyfx')[0]}"
+    record(name, f"python -m benchmarks.methods {data}", table(found), inputs, who_wins(found))
 
 
 if __name__ == "__main__":
-    given = [name for name in sys.argv[1:] if name != "--measured"]
-    for data in given or SETS:
-        if "--measured" not in sys.argv[1:]:
-            tuned.measure(data)
-        found, name = all_measured(data), f"methods-{data.partition('-moneyfx')[0]}"
-        inputs = starts("benchmarks.methods", methods={entry["algorithm"] for entry in tuned.entries().values()})
-        record(name, f"python -m benchmarks.methods {data}", table(found), inputs, who_wins(found))
+    for data in [name for name in sys.argv[1:] if name != "--measured"] or SETS:
+        main(data, run="--measured" not in sys.argv[1:])

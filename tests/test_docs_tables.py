@@ -103,7 +103,7 @@ def edited(root, path, function):
     file.write_text("\n".join(lines))
 
 
-ALL_METHODS = {"methods-a9a", "methods-farm-ads", "methods-reuters"}
+ALL_METHODS = {"methods-a9a", "methods-reuters"}
 MOVES = {"bench-moves-farm-ads", "bench-moves-news20-binary", "bench-moves-ratios"}
 PLANS = {"plans-compared", "plans-expected"}
 AUTO = {"bench-choice", "bench-estimators", "bench-speed", *PLANS}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
+from benchmarks import methods, tuned
 from benchmarks.methods import GAP, HEADS, LINKS, Measured, measured, table, who_wins
 from benchmarks.tuned import VARIANTS, entries
 from small_experiments import SMALL
 
 import dsba
-from dsba.lab import run
+from dsba.lab import ExperimentResults, run
 from dsba.lab.curves import NODE_SPEED
 
 UNTUNED = {"chosen": {}, "better": None}
@@ -37,6 +39,24 @@ def test_the_table_is_made_of_the_histories(tmp_path):
     assert rows["DGD"] == [f"gap {found[2].gap:.0e}", *[""] * (len(HEADS) - 1)]
     assert found[2].costs == tuple(wanted["DGD"])
     assert rows["NEWTON"][2].startswith("**")  # the fewest rounds
+
+
+def test_what_was_kept_is_what_another_machine_goes_on_from(tmp_path, monkeypatch):
+    """A row as it was measured, costs that are infinite included; what has no row with the present code is missing."""
+    monkeypatch.setattr(methods, "KEPT", tmp_path / "methods.json")
+    monkeypatch.setattr(tuned, "key_of", lambda data, name: f"{data}/{name}")
+    monkeypatch.setattr(tuned, "known", lambda: {"a9a/dgd": UNTUNED})
+    monkeypatch.setattr(ExperimentResults, "load", lambda folder: folder)
+    row = Measured("DGD", "step_size 1", False, (math.inf,) * len(HEADS), 0.5, "0 of 10")
+    monkeypatch.setattr(methods, "measured", lambda *_: row)
+    X, y = dsba.data.load_breast_cancer()
+    problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=4, lam=0.01)
+    methods.keep("a9a", problem)
+    assert methods.all_measured("a9a") == [row]
+    missing = methods.missing("a9a", problem, dsba.Topology.ring(4))
+    assert "dgd" not in missing
+    assert "extra" in missing
+    assert "d-bfgs" in methods.missing("a9a", problem, dsba.Topology.path(4))
 
 
 def test_every_method_for_an_objective_is_measured():
