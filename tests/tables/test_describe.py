@@ -536,6 +536,26 @@ def test_names_of_persons_are_not_levels():
         assert "h1 3" not in sent
 
 
+def test_values_of_a_column_of_numbers_are_not_sent_as_strata():
+    """Before, every site sent up to 51 different incomes before anybody said that they were too many for strata."""
+    frames = three(rows=20)
+    for frame in frames.values():
+        frame["income"] = np.round(30_000 + 1e4 * frame["crp"], 2)
+    frames["h1"].loc[0, "income"] = 98765.25
+
+    def attempt(own, net):
+        seen, share = [], net.share
+        net.share = lambda value, **how: seen.append(str(value)) or share(value, **how)
+        with pytest.raises(dsba.InputError, match="the column 'income' is not a column with a few levels"):
+            describe_sites(own, net, by="income")
+        return "".join(seen)
+
+    assert not [sent for sent in on_sites(frames, attempt) if "98765.25" in sent]
+    for frame in frames.values():
+        frame["stage"] = np.arange(20) % 4
+    assert list(described(frames, "stage").rows) == ["all", *(f"stage = {n}" for n in range(4))]
+
+
 def test_the_command(tmp_path, found):
     files = []
     for name, frame in sites().items():

@@ -317,7 +317,8 @@ def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _
     found: DeclaredColumns = {}
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
-        levels = plain(site.frame[column]) if kind in ("text", "truth") else []
+        told = kind in ("text", "truth") or (kind == "number" and column == by)
+        levels = plain(site.frame[column]) if told else []
         alone = int((site.frame[column].value_counts() == 1).sum()) if len(levels) > 2 else 0
         many = len(levels) > MOST_LEVELS or 2 * alone > len(levels)  # as names of persons are
         found[str(column)] = (kind, None if many or kind in ("date", "mixed") else levels)
