@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import warnings
@@ -471,6 +472,26 @@ def test_a_missing_count_is_not_the_difference_of_two_others():
     one = described(frames).columns["crp"]["all"]
     assert (one.n, one.missing, one.sum) == (None, None, None)
     assert one.mean is not None
+
+
+@pytest.mark.parametrize("rare", [("x",), ("x", "y"), ("x", "y", "y", "z"), ("x", "z", "z", "z")])
+def test_hidden_counts_of_levels_are_not_told_by_their_sum(rare):
+    """Before, two hidden counts of levels that all others left with a sum of 2 were 1 and 1."""
+    frames = three()
+    for frame in frames.values():
+        frame["ward"] = np.where(np.arange(40) % 2 == 0, "k", "m")
+    for n, ward in enumerate(rare):
+        frames[f"h{n % 3}"].loc[n, "ward"] = ward
+    found = described(frames).columns["ward"]["all"]
+    every = pd.concat(frames.values())["ward"].value_counts()
+    hidden = [level for level, count in found.counts.items() if count is None]
+    few, total = 3, sum(every[level] for level in hidden)
+    ways = [ones for ones in itertools.product(range(1, total), repeat=len(hidden)) if sum(ones) == total]
+    ways = [ones for ones in ways if any(one < few for one in ones)]
+    for place, level in enumerate(hidden):
+        assert len({ones[place] for ones in ways}) > 1, level
+        assert len({tuple(sorted(ones)) for ones in ways}) > 1
+    assert {level for level, count in every.items() if count < few} <= {*hidden}
 
 
 def between(frames, by=None):

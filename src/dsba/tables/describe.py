@@ -539,9 +539,11 @@ class _Work:
         return found
 
     def _all_shown(self, counts: Sequence[int], thin: Flags) -> list[int | None]:
-        """Counts of levels. If one alone is hidden, the next smallest is hidden as well: their sum would tell it."""
+        """Counts of levels. While the sum of the hidden ones would tell them, the next smallest is hidden as well."""
         shown = [None if few else count for count, few in zip(counts, thin, strict=True)]
-        if shown.count(None) == 1 and (others := [count for count in shown if count]):
+        while (hidden := shown.count(None)) and (others := [count for count in shown if count]):
+            if hidden > 1 and sum(counts) - sum(others) >= self.few + hidden:
+                break
             shown[shown.index(min(others))] = None
         return shown
 
