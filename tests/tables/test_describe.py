@@ -494,6 +494,21 @@ def test_hidden_counts_of_levels_are_not_told_by_their_sum(rare):
     assert {level for level, count in every.items() if count < few} <= {*hidden}
 
 
+@pytest.mark.parametrize(("arms", "shown"), [("aaab", False), ("aaaabb", False), ("aabb" * 3, True)])
+def test_few_rows_of_a_stratum_that_a_model_leaves_out(arms, shown):
+    """Before, the mean of a stratum and the sums of a model told the one row of it that the model leaves out."""
+    frames = three(rows=60)
+    for frame in frames.values():
+        frame["arm"] = np.where(np.arange(60) % 2 == 0, "a", "b")
+    left = {name: np.zeros(60, bool) for name in frames}
+    for n, arm in enumerate(arms):
+        left[f"h{n % 2}"][20 + n // 2] = True
+        frames[f"h{n % 2}"].loc[20 + n // 2, "arm"] = arm
+    for found in on_sites(frames, lambda own, net: describe_sites(own, net, by="arm", outside=[left[own[0].name]])):
+        assert list(found.rows) == ["all", *["arm = a", "arm = b"] * shown]
+        assert ["are in no model: the strata" in one for one in found.signs] == [True] * (not shown)
+
+
 def between(frames, by=None):
     """The descriptions of all processes, which are the same."""
     first, *others = on_sites(frames, lambda own, net: describe_sites(own, net, by=by))

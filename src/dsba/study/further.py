@@ -12,6 +12,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.network import Network, counted
 from dsba.study.file import Study
 from dsba.tables.elastic_net import ElasticNetPath, PathOptions, path_of
+from dsba.tables.fit import training_rows
 from dsba.tables.formula import parse, quoted
 from dsba.tables.schema import enforce, usable_rows
 from dsba.tables.survival import SurvivalCurves, curves_of
@@ -37,7 +38,9 @@ def further_files(study: Study, sites: Sequence[SiteTable], spec: FitSpec, netwo
     if study.curves is not None:
         found[CURVES] = curves_of(sites, _of_curves(study, spec), network)
     if study.elastic_net is not None:
-        found[PATH] = path_of(sites, spec, network, *PathOptions(**study.elastic_net.model_dump()))
+        held = zip(network.nodes, sites, strict=True)  # the sums of all rows less the model's are of those held out
+        own = [SiteTable(one.name, training_rows(one.frame, study.terms, int(node))) for node, one in held]
+        found[PATH] = path_of(own, spec, network, *PathOptions(**study.elastic_net.model_dump()))
     files = {}
     for name, one in found.items():
         frame = one.to_frame()

@@ -298,18 +298,20 @@ class _SiteDeclaration(NamedTuple):
 
 
 def describe_sites(
-    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None, shows: bool = True
-) -> Description:
+    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None,
+    shows: bool = True, outside: Sequence[Flags] | None = None,
+) -> Description:  # fmt: skip
     """The same for the sites of this process, together with those of the others.
 
-    ``shows``: the sites here may have a column each, if Table 1 is by site.
+    ``shows``: the sites here may have a column each, if Table 1 is by site. ``outside``: of each site here the rows
+    that other sums of the same strata leave out.
     """
     guards = guards or Guards()
     own = [_declared(site, by, guards, shows) for site in sites]
     discloses = SITE_TOTALS if by == SITE else TOTALS
     known = [one for theirs in shared(group, own, list[_SiteDeclaration], discloses) for one in theirs]
     enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
-    return _Work(sites, group, known).description(by)
+    return _Work(sites, group, known).description(by, outside)
 
 
 def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
@@ -342,8 +344,12 @@ class _Work:
         self.own: list[int] = []  # the strata that are of one site, by its leave
         self.numbers: dict[str, list[Array]] = {}
 
-    def description(self, by: str | None) -> Description:
+    def description(self, by: str | None, outside: Sequence[Flags] | None) -> Description:
         strata = self._strata(by)
+        if len(strata) > 1 and outside is not None and self._few_outside(strata, outside):
+            few = f"fewer than {self.few} rows of a stratum of {by!r}, at all sites or at all but one, are in no model"
+            self.signs.append(f"{few}: the strata are not shown, as the difference would show these rows.")
+            strata = {EVERYONE: strata[EVERYONE]}
         own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
         counts = self._counts(own)
         if counts.alone[1:].any():
@@ -364,7 +370,7 @@ class _Work:
             differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
         self.signs += marked_numbers(self.sites, self.columns)
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
-        signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
+        signs = sorted({sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs})
         return Description(rows, columns, differences, tuple(signs), self.few, tuple(self.left_out))
 
     def _odd_columns(self, having: Mapping[str, int]) -> list[str]:
@@ -416,6 +422,13 @@ class _Work:
             label: [np.full(len(site.frame), self.strata[site.name] == name) for site in self.sites]
             for name, label in labels.items()
         }
+
+    def _few_outside(self, strata: Mapping[str, list[Flags]], outside: Sequence[Flags]) -> bool:
+        """Whether other sums leave out few rows of a stratum, or few that have a value of a column there."""
+        known = [np.column_stack([np.ones(len(x)), x.notna()]) for x in (s.frame[self.columns] for s in self.sites)]
+        held = enumerate(zip(known, outside, strict=True))
+        own = [[n for where in strata.values() for n in (where[k] & out) @ x] for k, (x, out) in held]
+        return bool(self._counts(own).thin.any())
 
     def _column(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
         kinds = {site: known[column][0] for site, known in self.declared.items() if known[column][0] != "empty"}
