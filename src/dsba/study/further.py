@@ -25,8 +25,7 @@ FOLDED = "As sums over all sites, of the elastic nets: gradients, Hessians and l
 
 def require_like_rows(study: Study, site: SiteTable, spec: FitSpec, network: Network) -> None:
     """An error where few rows are in the curves and not in the model, or the other way round."""
-    both = (study.terms, ModelTerms.of(_of_curves(study, spec)))
-    model, curves = (usable_rows(site.frame, terms).index for terms in both)
+    model, curves = (usable_rows(site.frame, terms).index for terms in (study.terms, terms_of_curves(study, spec)))
     own = np.array([[len(curves.difference(model)), len(model.difference(curves))]], np.float64)
     total = counted(network, own)
     enforce(network, [spec.guards.few_left_out(int(count)) for count in (*total, *np.subtract(total, own[0]))])
@@ -65,6 +64,11 @@ def leaving_further(study: Study) -> list[str]:
         folds = study.elastic_net.folds
         lines.append(FOLDED.format(folds="" if folds is None else f" and without each of {folds} folds"))
     return lines
+
+
+def terms_of_curves(study: Study, spec: FitSpec) -> ModelTerms:
+    """The terms of the curves."""
+    return ModelTerms.of(_of_curves(study, spec))
 
 
 def _of_curves(study: Study, spec: FitSpec) -> FitSpec:

@@ -44,14 +44,14 @@ from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
-from dsba.study.further import further_files, leaving_further, require_like_rows
+from dsba.study.further import further_files, leaving_further, require_like_rows, terms_of_curves
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import evaluated_rows, sentences
 from dsba.tables.expected_cost import Way, column_names, expected_cost, told_besides
-from dsba.tables.fit import evaluate_own, fitted_rows, share_each, test_rows, train_own
+from dsba.tables.fit import evaluate_own, fitted_rows, share_each, train_own
 from dsba.tables.inputs import columns_of
 from dsba.tables.page import EVALUATED_ON, description_page
 from dsba.tables.results import Results
@@ -140,15 +140,20 @@ class Seat:
         """What the study says, with the guards that hold here."""
         return replace(self.study.spec, guards=self.policy.for_study(self.study))
 
-    def used(self, key: keys.Key) -> tuple[UsedRows, UsedRows | None]:
-        """The rows that enter the model, and those of a description before it, as the ledger keeps them."""
-        terms, named = self.study.terms, [self.policy.row_id] if self.policy.row_id else []
-        columns = list(dict.fromkeys((*self.study.columns, *named)))
+    def used(self, key: keys.Key) -> tuple[UsedRows, dict[str, UsedRows]]:
+        """The rows that enter the model, and by name those of other sums, as the ledger keeps them."""
+        study, terms, named = self.study, self.study.terms, [self.policy.row_id] if self.policy.row_id else []
+        columns = list(dict.fromkeys((*study.columns, *named)))
         frame = self.table.read(columns, codes=terms.formula.factors)
-        kept = frame.loc[~test_rows(frame, terms, self.rank)] if terms.spec.test_share else frame
+        beside = {"described": frame} if study.describe is not None else {}
+        if terms.spec.test_share:  # sums over both parts
+            beside["whole"] = usable_rows(frame, terms)
+        if study.curves is not None:
+            beside["curves"] = usable_rows(frame, terms_of_curves(study, self.spec))
         secret = bytes.fromhex(key.commitment(b"rows of the ledger"))
-        described = None if self.study.describe is None else used_rows(frame, columns, secret)
-        return used_rows(usable_rows(kept, terms), columns, secret), described
+        rows = frame.loc[measured_rows(study, self.site, self.table, self.rank, self.stored)]
+        kept = {name: used_rows(one, columns, secret) for name, one in beside.items()}
+        return used_rows(rows, columns, secret), kept
 
     @property
     def allowed(self) -> Allowed:
@@ -376,8 +381,8 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
         notify(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
-        rows, described = seat.used(key)
-        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, described)
+        rows, beside = seat.used(key)
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, beside)
         _write(seat, {STUDY_COPY: study.content})
         state.write(seat.out, key.sign)
     if study.rotations:
