@@ -119,6 +119,21 @@ def test_a_run_again_is_no_run_close_to_itself(tmp_path):
         ledger.add("other", kept(frame), Allowed(9))
 
 
+@pytest.mark.parametrize(("rows", "refused"), [(1, True), (2, True), (3, False), (40, False)])
+def test_a_value_that_was_corrected_between_two_runs(rows, refused, tmp_path):
+    """Before, a policy with a row_id let the same person with another value pass, and two models told the person."""
+    frame, ledger, columns = table(), Ledger(tmp_path / "ledger"), [*COLUMNS, "id"]
+    edited = frame.assign(age=frame["age"] + 100 * (frame.index < rows))
+    ledger.add("first", kept(frame, columns), Allowed(9, row_id="id"))
+    if refused:
+        with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+            ledger.add("second", kept(edited, columns), Allowed(9, row_id="id"))
+    else:
+        assert ledger.add("second", kept(edited, columns), Allowed(9, row_id="id")) == 1
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+        ledger.add("third", kept(edited.iloc[1:], columns), Allowed(9, row_id="id"))
+
+
 SHARED = FitSpec(formula="crp ~ age", operator="linear", graph="ring", missing="drop")
 COX = replace(SHARED, formula="Surv(crp, died) ~ age", operator="cox", strata="site")
 

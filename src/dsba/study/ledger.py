@@ -106,9 +106,9 @@ class Ledger:
             now_used = {ROWS: rows, **(beside or {})}
             kept = [self._rows(run["rows"]) for run in self.runs]
             same = [differing(rows, one[ROWS], allowed.row_id) for one in kept].count(0)
-            others = [used.values() for used in kept if not _repeated(now_used, used, allowed.row_id)]
-            pairs = product(chain.from_iterable(others), now_used.values())
-            apart = [differing(one, other, allowed.row_id) for other, one in pairs]
+            others = [used.values() for used in kept if not _repeated(now_used, used)]
+            pairs = list(product(now_used.values(), chain.from_iterable(others)))
+            apart = [differing(*pair, by) for pair in pairs for by in {allowed.row_id, None}]  # or by other values
             if complaint := self._of_month(now, allowed) or _too_close(same, apart, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
             self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, now_used)
@@ -150,9 +150,9 @@ class Ledger:
         write_whole(self.path, json.dumps(self.runs, indent=1).encode(), PRIVATE)
 
 
-def _repeated(now: Mapping[str, UsedRows], before: Mapping[str, UsedRows], row_id: str | None) -> bool:
+def _repeated(now: Mapping[str, UsedRows], before: Mapping[str, UsedRows]) -> bool:
     """Whether a run has the rows of an earlier one in all of its sums: no pair of them is new."""
-    return now.keys() == before.keys() and not any(differing(now[part], before[part], row_id) != 0 for part in now)
+    return now.keys() == before.keys() and not any(differing(now[part], before[part]) != 0 for part in now)
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:
@@ -164,7 +164,8 @@ def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str 
         )
     if not allowed.close and any(count and count < allowed.few for count in apart):
         return (
-            "this run would use all but a few rows of an earlier run, or a few more, and the two models together would "
-            "show these rows: use the same rows again, or set close_runs = true in the policy of this site."
+            "this run would use all but a few rows of an earlier run, or a few more, or other values of a few, and the "
+            "two models together would show these rows: use the same rows again, or set close_runs = true in the "
+            "policy of this site."
         )
     return None
