@@ -466,6 +466,19 @@ def test_few_rows_of_the_others_are_not_shown_to_a_site():
     assert found.columns["crp"]["arm = a"].mean is None
 
 
+def test_a_hidden_stratum_is_not_the_sum_of_its_levels_and_gaps():
+    """Before, h0 saw that a row of the others is in its stratum: the levels and gaps of a factor are all rows of it."""
+    frames = three()
+    for name, frame in frames.items():
+        frame["arm"] = np.where((np.arange(len(frame)) < 12) & (name == "h0"), "b", "a")
+    frames["h1"].loc[0, "arm"] = "b"
+    frames["h1"].loc[0, "sex"] = None
+    frames["h0"].loc[:3, "sex"] = None
+    found = described(frames, "arm")
+    assert found.rows["arm = b"] is None
+    assert (found.columns["sex"]["arm = b"].n, found.columns["sex"]["arm = b"].missing) == (None, None)
+
+
 def test_a_missing_count_is_not_the_difference_of_two_others():
     frames = three()
     frames["h0"].loc[0, "crp"] = np.nan

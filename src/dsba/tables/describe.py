@@ -342,6 +342,7 @@ class _Work:
         self.left_out = [c for c in self.columns if any(one.columns[c][1] is None for one in known)]
         self.signs = self._odd_columns(having)
         self.own: list[int] = []  # the strata that are of one site, by its leave
+        self.thin: Any = False  # strata of few rows: the cells of a column add up to its rows
         self.numbers: dict[str, list[Array]] = {}
 
     def description(self, by: str | None, outside: Sequence[Flags] | None) -> Description:
@@ -357,6 +358,7 @@ class _Work:
             what = f"rows without a value of {by!r}" if gaps else f"rows in a stratum of {by!r}"
             self._say_alone(what, "the strata", [np.array(n) > 0 for n in own], counts)
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
+        self.thin = counts.thin
         cells = zip(counts.totals[:, 0].tolist(), counts.hidden[:, 0], strict=True)
         rows = dict(zip(strata, (None if hidden else count for count, hidden in cells), strict=True))
         every = {column: self._column(column, strata) for column in self.columns if column != by}
@@ -458,6 +460,7 @@ class _Work:
         thin = ((totals > 0) & (totals < self.few)) | (elsewhere > 0)
         alone = (sites > 0) & (sites < self.fewest_sites) & ~thin & (self.group.size > 1)
         found = _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+        found.thin[:] |= self.thin
         found.alone[[stratum for stratum in self.own if stratum < len(found.alone)]] = False
         return found
 
