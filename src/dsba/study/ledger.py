@@ -27,7 +27,7 @@ from dsba.tables.schema import TRUTH, plain_value
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS = "rows"  # the name of those of the model
+OF_MODEL = "rows"  # the name of those of the model
 UsedRows = Mapping[str, npt.NDArray[np.uint64]]
 """By column, a keyed hash of its value in each used row."""
 
@@ -103,9 +103,9 @@ class Ledger:
         with locked(self.path.with_name(f"{self.path.name}-lock")):
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            now_used = {ROWS: rows, **(beside or {})}
+            now_used = {OF_MODEL: rows, **(beside or {})}
             kept = [self._rows(run["rows"]) for run in self.runs]
-            same = [differing(rows, one[ROWS], allowed.row_id) for one in kept].count(0)
+            same = [differing(rows, one[OF_MODEL], allowed.row_id) for one in kept].count(0)
             others = [used.values() for used in kept if not _repeated(now_used, used)]
             pairs = list(product(now_used.values(), chain.from_iterable(others)))
             apart = [differing(*pair, by) for pair in pairs for by in {allowed.row_id, None}]  # or by other values
@@ -133,7 +133,7 @@ class Ledger:
         """Those of the model, and those of other sums by name."""
         try:
             with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
-                columns, parts = file["columns"].tolist(), dict.fromkeys([ROWS, *file])
+                columns, parts = file["columns"].tolist(), dict.fromkeys([OF_MODEL, *file])
                 return {part: dict(zip(columns, file[part], strict=True)) for part in parts if part != "columns"}
         except Exception:  # a damaged archive raises errors of many kinds
             raise self._damaged() from None
@@ -145,7 +145,7 @@ class Ledger:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         with replacing(self.folder / run["rows"], PRIVATE) as file:
             parts: dict[str, Any] = {name: np.stack(list(one.values())) for name, one in used.items()}
-            np.savez(file, columns=np.array(list(used[ROWS])), **parts)
+            np.savez(file, columns=np.array(list(used[OF_MODEL])), **parts)
         self.runs.append(run)
         write_whole(self.path, json.dumps(self.runs, indent=1).encode(), PRIVATE)
 
