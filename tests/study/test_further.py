@@ -23,8 +23,10 @@ from dsba.study.join import Seat, leaving
 from dsba.study.trial import arrange
 from dsba.study.verify import verify_study
 from dsba.tables.elastic_net import path_of
+from dsba.tables.fit import training_rows
 from dsba.tables.inputs import as_sites
 from dsba.tables.survival import curves_of
+from dsba.tables.terms import ModelTerms
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
 from reference_values import table
@@ -86,14 +88,17 @@ def test_a_cox_study_has_curves(arranged, by, strata):
     np.testing.assert_array_equal(kept["survival"], wanted.to_frame()["survival"])
 
 
-@pytest.mark.parametrize("folds", [None, 3])
-def test_a_study_has_a_path_of_elastic_nets(arranged, folds):
+@pytest.mark.parametrize(("folds", "share"), [(None, 0.0), (3, 0.0), (None, 0.2)])
+def test_a_study_has_a_path_of_elastic_nets(arranged, folds, share):
+    """Of the rows of the model: before, its sums less those of the model were sums of the rows held out, by level."""
     asked = {"lambdas": (1.0, 0.1), "l1_ratio": 0.5} | ({"folds": folds} if folds else {})
-    places = arranged(LINEAR, elastic_net=asked)
+    spec = replace(LINEAR, test_share=share)
+    places = arranged(spec, elastic_net=asked)
     assert any("of the elastic nets" in line for line in leaving(places[0]))
     found, _ = together(places)
     assert not [one for one in found if isinstance(one, Exception)], found
-    wanted = path_of(as_sites(frames(), None), LINEAR, Simulator(LINEAR.topology(3)), 0.5, (1.0, 0.1), folds)
+    rows = {name: training_rows(one, ModelTerms.of(spec), n) for n, (name, one) in enumerate(frames().items())}
+    wanted = path_of(as_sites(rows, None), LINEAR, Simulator(LINEAR.topology(3)), 0.5, (1.0, 0.1), folds)
     every_site_has(places, PATH, wanted)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,10 @@ import pandas as pd
 import pytest
 
 import dsba
+from dsba.fitting import FitSpec
 from dsba.fitting.disclosure import Guards
 from dsba.pages.templates import asset
+from dsba.study import keys
 from dsba.study import policy as policies
 from dsba.study.file import (
     IN_MODEL,
@@ -27,7 +29,9 @@ from dsba.study.file import (
     StudySite,
     parse,
 )
+from dsba.study.join import Seat
 from dsba.study.ledger import Allowed, Ledger, differing, used_rows
+from dsba.study.trial import arrange
 
 SECRET = b"a key of thirty-two bytes, no more"[:32]
 COLUMNS = ["age", "sex", "died"]
@@ -96,14 +100,71 @@ def test_a_number_that_another_study_reads_as_a_level_is_the_same():
 def test_a_description_has_rows_that_the_model_has_not(tmp_path):
     """Two studies whose models have the same rows, and whose descriptions differ in one row without an outcome."""
     frame, ledger = table(), Ledger(tmp_path / "ledger")
-    model, described = kept(frame.iloc[5:]), kept(frame)
+    model, described = kept(frame.iloc[5:]), {"described": kept(frame)}
     assert ledger.add("first", model, Allowed(9), described) == 0
     with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
-        ledger.add("second", model, Allowed(9), kept(frame.iloc[1:]))
+        ledger.add("second", model, Allowed(9), {"described": kept(frame.iloc[1:])})
     with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):  # of a model and of a description
         ledger.add("third", kept(frame.iloc[1:]), Allowed(9))
     assert ledger.add("again", model, Allowed(9), described) == 1
     assert Ledger(tmp_path / "ledger").add("without", model, Allowed(9)) == 2
+
+
+def test_a_run_again_is_no_run_close_to_itself(tmp_path):
+    """Before, one row without an outcome at a site, of many at all, made every further run of the study impossible."""
+    frame, ledger = table(), Ledger(tmp_path / "ledger")
+    model, described = kept(frame.iloc[1:]), {"described": kept(frame)}
+    assert [ledger.add("study", model, Allowed(9), described) for _ in range(2)] == [0, 1]
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+        ledger.add("other", kept(frame), Allowed(9))
+
+
+@pytest.mark.parametrize(("rows", "refused"), [(1, True), (2, True), (3, False), (40, False)])
+def test_a_value_that_was_corrected_between_two_runs(rows, refused, tmp_path):
+    """Before, a policy with a row_id let the same person with another value pass, and two models told the person."""
+    frame, ledger, columns = table(), Ledger(tmp_path / "ledger"), [*COLUMNS, "id"]
+    edited = frame.assign(age=frame["age"] + 100 * (frame.index < rows))
+    ledger.add("first", kept(frame, columns), Allowed(9, row_id="id"))
+    if refused:
+        with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+            ledger.add("second", kept(edited, columns), Allowed(9, row_id="id"))
+    else:
+        assert ledger.add("second", kept(edited, columns), Allowed(9, row_id="id")) == 1
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+        ledger.add("third", kept(edited.iloc[1:], columns), Allowed(9, row_id="id"))
+
+
+SHARED = FitSpec(formula="crp ~ age", operator="linear", graph="ring", missing="drop")
+COX = replace(SHARED, formula="Surv(crp, died) ~ age", operator="cox", strata="site")
+
+
+@pytest.mark.parametrize(
+    ("spec", "more"), [(replace(SHARED, test_share=0.4), {}), (COX, {"curves": {}}), (SHARED, {"evaluates": "-"})]
+)
+def test_every_sum_of_a_run_is_compared_with_earlier_ones(spec, more, tmp_path):
+    """Before, sums of rows held out, of curves and of evaluations told a row that a later run has beside them."""
+    frames = {f"h{n}": table(seed=n).assign(crp=np.arange(40.0) + 1.0 + 50 * n) for n in range(3)}
+    fit = dsba.fit(pd.concat(frames.values()), "crp ~ 1", "linear")
+    fit.save(tmp_path / "model")
+    if more.get("evaluates"):  # of a model that does not need the column that is missing
+        more = {"evaluates": fit.digest()}
+    files = [tmp_path / f"{name}.csv" for name in frames]
+    for file, frame in zip(files, frames.values(), strict=True):
+        frame.to_csv(file, index=False)
+    study = arrange(files, spec, tmp_path / "study", **more)
+    key = tmp_path / "study" / "h0.pem"
+    first = Seat(
+        study, "h0", key, files[0], tmp_path / "out", model=tmp_path / "model" if "evaluates" in more else None
+    )
+    one_more = table(1, seed=9).assign(crp=7.5, age=33.0 if spec.test_share else np.nan)
+    pd.concat([frames["h0"], one_more]).to_csv(tmp_path / "grown.csv", index=False)
+    ledger, made = Ledger(tmp_path / "ledger"), keys.load(key)
+    for seat in (first, first):
+        rows, beside = seat.used(made)
+        ledger.add("study", rows, Allowed(9), beside)
+    rows, beside = replace(first, data=tmp_path / "grown.csv").used(made)
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+        ledger.add("study", rows, Allowed(9), beside)
 
 
 def test_runs_are_counted_by_used_rows(tmp_path):

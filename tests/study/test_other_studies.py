@@ -197,6 +197,17 @@ def test_a_description_of_few_rows_that_the_model_leaves_out(gaps, refused, tabl
             assert one.nobs == 210 - sum(gaps)
 
 
+def test_a_description_of_few_rows_that_are_held_out(tables, tmp_path):
+    """Before, Table 1 less the sums of the model was the one row of another site that was held out."""
+    spec = FitSpec(formula="age ~ sex", operator="linear", graph="ring", test_share=0.01)
+    study = arrange(tables, spec, tmp_path / "study", describe={})
+    places = [(name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}") for name, file in
+              zip(NAMES, tables, strict=True)]  # fmt: skip
+    found, _ = together([Seat(study, *place, patience=60.0) for place in places])
+    for one in found:
+        assert "are in the description or the curves and not in the model" in str(one)
+
+
 def test_a_description_by_a_column_that_the_study_does_not_name(arranged):
     with pytest.raises(dsba.InputError, match=r"the column 'ward' of \[describe\] is not under"):
         arranged(describe={"by": "ward"})

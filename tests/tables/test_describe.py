@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import warnings
@@ -465,12 +466,60 @@ def test_few_rows_of_the_others_are_not_shown_to_a_site():
     assert found.columns["crp"]["arm = a"].mean is None
 
 
+def test_a_hidden_stratum_is_not_the_sum_of_its_levels_and_gaps():
+    """Before, h0 saw that a row of the others is in its stratum: the levels and gaps of a factor are all rows of it."""
+    frames = three()
+    for name, frame in frames.items():
+        frame["arm"] = np.where((np.arange(len(frame)) < 12) & (name == "h0"), "b", "a")
+    frames["h1"].loc[0, "arm"] = "b"
+    frames["h1"].loc[0, "sex"] = None
+    frames["h0"].loc[:3, "sex"] = None
+    found = described(frames, "arm")
+    assert found.rows["arm = b"] is None
+    assert (found.columns["sex"]["arm = b"].n, found.columns["sex"]["arm = b"].missing) == (None, None)
+
+
 def test_a_missing_count_is_not_the_difference_of_two_others():
     frames = three()
     frames["h0"].loc[0, "crp"] = np.nan
     one = described(frames).columns["crp"]["all"]
     assert (one.n, one.missing, one.sum) == (None, None, None)
     assert one.mean is not None
+
+
+@pytest.mark.parametrize("rare", [("x",), ("x", "y"), ("x", "y", "y", "z"), ("x", "z", "z", "z")])
+def test_hidden_counts_of_levels_are_not_told_by_their_sum(rare):
+    """Before, two hidden counts of levels that all others left with a sum of 2 were 1 and 1."""
+    frames = three()
+    for frame in frames.values():
+        frame["ward"] = np.where(np.arange(40) % 2 == 0, "k", "m")
+    for n, ward in enumerate(rare):
+        frames[f"h{n % 3}"].loc[n, "ward"] = ward
+    found = described(frames).columns["ward"]["all"]
+    every = pd.concat(frames.values())["ward"].value_counts()
+    hidden = [level for level, count in found.counts.items() if count is None]
+    few, total = 3, sum(every[level] for level in hidden)
+    ways = [ones for ones in itertools.product(range(1, total), repeat=len(hidden)) if sum(ones) == total]
+    ways = [ones for ones in ways if any(one < few for one in ones)]
+    for place, level in enumerate(hidden):
+        assert len({ones[place] for ones in ways}) > 1, level
+        assert len({tuple(sorted(ones)) for ones in ways}) > 1
+    assert {level for level, count in every.items() if count < few} <= {*hidden}
+
+
+@pytest.mark.parametrize(("arms", "shown"), [("aaab", False), ("aaaabb", False), ("aabb" * 3, True)])
+def test_few_rows_of_a_stratum_that_a_model_leaves_out(arms, shown):
+    """Before, the mean of a stratum and the sums of a model told the one row of it that the model leaves out."""
+    frames = three(rows=60)
+    for frame in frames.values():
+        frame["arm"] = np.where(np.arange(60) % 2 == 0, "a", "b")
+    left = {name: np.zeros(60, bool) for name in frames}
+    for n, arm in enumerate(arms):
+        left[f"h{n % 2}"][20 + n // 2] = True
+        frames[f"h{n % 2}"].loc[20 + n // 2, "arm"] = arm
+    for found in on_sites(frames, lambda own, net: describe_sites(own, net, by="arm", outside=[left[own[0].name]])):
+        assert list(found.rows) == ["all", *["arm = a", "arm = b"] * shown]
+        assert ["are in no model: the strata" in one for one in found.signs] == [True] * (not shown)
 
 
 def between(frames, by=None):
@@ -534,6 +583,26 @@ def test_names_of_persons_are_not_levels():
     for found, sent in on_sites(frames, attempt):
         assert "person" not in found.columns
         assert "h1 3" not in sent
+
+
+def test_values_of_a_column_of_numbers_are_not_sent_as_strata():
+    """Before, every site sent up to 51 different incomes before anybody said that they were too many for strata."""
+    frames = three(rows=20)
+    for frame in frames.values():
+        frame["income"] = np.round(30_000 + 1e4 * frame["crp"], 2)
+    frames["h1"].loc[0, "income"] = 98765.25
+
+    def attempt(own, net):
+        seen, share = [], net.share
+        net.share = lambda value, **how: seen.append(str(value)) or share(value, **how)
+        with pytest.raises(dsba.InputError, match="the column 'income' is not a column with a few levels"):
+            describe_sites(own, net, by="income")
+        return "".join(seen)
+
+    assert not [sent for sent in on_sites(frames, attempt) if "98765.25" in sent]
+    for frame in frames.values():
+        frame["stage"] = np.arange(20) % 4
+    assert list(described(frames, "stage").rows) == ["all", *(f"stage = {n}" for n in range(4))]
 
 
 def test_the_command(tmp_path, found):

@@ -159,7 +159,7 @@ class Guards:
         return (
             f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description or the "
             "curves and not in the model, or the other way round, and the difference would show them: leave these rows "
-            "out of the tables."
+            "out of the tables, or hold out more."
         )
 
     def few_evaluated(self) -> str:

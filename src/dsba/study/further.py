@@ -12,6 +12,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.network import Network, counted
 from dsba.study.file import Study
 from dsba.tables.elastic_net import ElasticNetPath, PathOptions, path_of
+from dsba.tables.fit import training_rows
 from dsba.tables.formula import parse, quoted
 from dsba.tables.schema import enforce, usable_rows
 from dsba.tables.survival import SurvivalCurves, curves_of
@@ -24,8 +25,7 @@ FOLDED = "As sums over all sites, of the elastic nets: gradients, Hessians and l
 
 def require_like_rows(study: Study, site: SiteTable, spec: FitSpec, network: Network) -> None:
     """An error where few rows are in the curves and not in the model, or the other way round."""
-    both = (study.terms, ModelTerms.of(_of_curves(study, spec)))
-    model, curves = (usable_rows(site.frame, terms).index for terms in both)
+    model, curves = (usable_rows(site.frame, terms).index for terms in (study.terms, terms_of_curves(study, spec)))
     own = np.array([[len(curves.difference(model)), len(model.difference(curves))]], np.float64)
     total = counted(network, own)
     enforce(network, [spec.guards.few_left_out(int(count)) for count in (*total, *np.subtract(total, own[0]))])
@@ -37,7 +37,9 @@ def further_files(study: Study, sites: Sequence[SiteTable], spec: FitSpec, netwo
     if study.curves is not None:
         found[CURVES] = curves_of(sites, _of_curves(study, spec), network)
     if study.elastic_net is not None:
-        found[PATH] = path_of(sites, spec, network, *PathOptions(**study.elastic_net.model_dump()))
+        held = zip(network.nodes, sites, strict=True)  # the sums of all rows less the model's are of those held out
+        own = [SiteTable(one.name, training_rows(one.frame, study.terms, int(node))) for node, one in held]
+        found[PATH] = path_of(own, spec, network, *PathOptions(**study.elastic_net.model_dump()))
     files = {}
     for name, one in found.items():
         frame = one.to_frame()
@@ -62,6 +64,11 @@ def leaving_further(study: Study) -> list[str]:
         folds = study.elastic_net.folds
         lines.append(FOLDED.format(folds="" if folds is None else f" and without each of {folds} folds"))
     return lines
+
+
+def terms_of_curves(study: Study, spec: FitSpec) -> ModelTerms:
+    """The terms of the curves."""
+    return ModelTerms.of(_of_curves(study, spec))
 
 
 def _of_curves(study: Study, spec: FitSpec) -> FitSpec:

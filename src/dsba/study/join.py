@@ -44,19 +44,20 @@ from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
-from dsba.study.further import further_files, leaving_further, require_like_rows
+from dsba.study.further import further_files, leaving_further, require_like_rows, terms_of_curves
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
-from dsba.tables.evaluation import sentences
+from dsba.tables.evaluation import evaluated_rows, sentences
 from dsba.tables.expected_cost import Way, column_names, expected_cost, told_besides
-from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
+from dsba.tables.fit import evaluate_own, fitted_rows, share_each, train_own
+from dsba.tables.inputs import columns_of
 from dsba.tables.page import EVALUATED_ON, description_page
 from dsba.tables.results import Results
 from dsba.tables.schema import enforce, folded, kind_of, plain_value, usable_rows
-from dsba.tables.terms import SiteTable, own_site_column
-from dsba.types import Notify
+from dsba.tables.terms import SITE, SiteTable, own_site_column
+from dsba.types import Flags, Notify
 
 CHECKPOINT = "checkpoint"
 STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
@@ -139,15 +140,20 @@ class Seat:
         """What the study says, with the guards that hold here."""
         return replace(self.study.spec, guards=self.policy.for_study(self.study))
 
-    def used(self, key: keys.Key) -> tuple[UsedRows, UsedRows | None]:
-        """The rows that enter the model, and those of a description before it, as the ledger keeps them."""
-        terms, named = self.study.terms, [self.policy.row_id] if self.policy.row_id else []
-        columns = list(dict.fromkeys((*self.study.columns, *named)))
+    def used(self, key: keys.Key) -> tuple[UsedRows, dict[str, UsedRows]]:
+        """The rows that enter the model, and by name those of other sums, as the ledger keeps them."""
+        study, terms, named = self.study, self.study.terms, [self.policy.row_id] if self.policy.row_id else []
+        columns = list(dict.fromkeys((*study.columns, *named)))
         frame = self.table.read(columns, codes=terms.formula.factors)
-        kept = frame.loc[~test_rows(frame, terms, self.rank)] if terms.spec.test_share else frame
+        beside = {"described": frame} if study.describe is not None else {}
+        if terms.spec.test_share:  # sums over both parts
+            beside["whole"] = usable_rows(frame, terms)
+        if study.curves is not None:
+            beside["curves"] = usable_rows(frame, terms_of_curves(study, self.spec))
         secret = bytes.fromhex(key.commitment(b"rows of the ledger"))
-        described = None if self.study.describe is None else used_rows(frame, columns, secret)
-        return used_rows(usable_rows(kept, terms), columns, secret), described
+        rows = frame.loc[measured_rows(study, self.site, self.table, self.rank, self.stored)]
+        kept = {name: used_rows(one, columns, secret) for name, one in beside.items()}
+        return used_rows(rows, columns, secret), kept
 
     @property
     def allowed(self) -> Allowed:
@@ -375,8 +381,8 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
         notify(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
-        rows, described = seat.used(key)
-        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, described)
+        rows, beside = seat.used(key)
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, beside)
         _write(seat, {STUDY_COPY: study.content})
         state.write(seat.out, key.sign)
     if study.rotations:
@@ -478,14 +484,27 @@ def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Ne
     return stored.tested(evaluate_own(stored, own, network, spec.guards).pooled)
 
 
-def described(study: Study, rows: SiteTable, guards: Guards, network: Network, shows: bool = False) -> Description:
+def described(
+    study: Study, site: str, table: Table, guards: Guards, network: Network, *, shows: bool = False,
+    stored: Results | None = None,
+) -> Description:  # fmt: skip
     """Table 1 of the columns of the study at all sites; ``shows``: this one may have a column of its own."""
     assert study.describe is not None
-    out = rows.frame.drop(index=usable_rows(rows.frame, study.terms).index)
+    rows, by = own_rows(study, site, table), study.describe.by
+    outside = ~measured_rows(study, site, table, int(network.nodes[0]), stored)
+    out = rows.frame.loc[outside]
     own = np.array([[len(out), *out.notna().sum()]], np.float64)  # each column has a mean of its own
     total = counted(network, own)
     enforce(network, [guards.few_left_out(int(count)) for count in (*total, *np.subtract(total, own[0]))])
-    return describe_sites([rows], network, by=study.describe.by, guards=guards, shows=shows)
+    beside = by != SITE or study.by_site  # what follows tells sums of the same strata
+    return describe_sites([rows], network, by=by, guards=guards, shows=shows, outside=[outside] if beside else None)
+
+
+def measured_rows(study: Study, site: str, table: Table, rank: int, stored: Results | None) -> Flags:
+    """Which rows of a table enter the model, or the measures of the stored one that the study evaluates."""
+    if stored is not None:
+        return evaluated_rows(stored, SiteTable(site, columns_of(table, stored.needed)))
+    return fitted_rows(own_rows(study, site, table).frame, study.terms, rank)
 
 
 def own_rows(study: Study, site: str, table: Table) -> SiteTable:
@@ -502,7 +521,8 @@ def description_files(study: Study, found: Description) -> dict[str, bytes]:
 def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
     shows = seat.policy.hides_figures(seat.site) is None
-    found = described(seat.study, seat.rows, seat.spec.guards, network, shows)
+    own = (seat.site, seat.table, seat.spec.guards, network)
+    found = described(seat.study, *own, shows=shows, stored=seat.stored)
     _write(seat, description_files(seat.study, found))
     for sign in found.signs:
         notify(f"Look at this: {sign}")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from dsba.tables.schema import TRUTH, plain_value
 if TYPE_CHECKING:
     import pandas as pd
 
+OF_MODEL = "rows"  # the name of those of the model
 UsedRows = Mapping[str, npt.NDArray[np.uint64]]
 """By column, a keyed hash of its value in each used row."""
 
@@ -92,18 +94,21 @@ class Ledger:
         self.path, self.folder = path, path.with_name(f"{path.name}-rows")
         self.runs = self._read()
 
-    def add(self, study: str, rows: UsedRows, allowed: Allowed, described: UsedRows | None = None) -> int:
+    def add(self, study: str, rows: UsedRows, allowed: Allowed, beside: Mapping[str, UsedRows] | None = None) -> int:
         """Count a run that begins, and give the number of earlier ones with these rows; an error if it is refused.
 
-        ``described`` are the rows of a description before the model, which has those without an outcome as well.
+        ``beside`` are by name the rows of other sums of the run, such as a description before the model, which has rows
+        without an outcome as well.
         """
         with locked(self.path.with_name(f"{self.path.name}-lock")):
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            now_used = [rows] if described is None else [rows, described]
+            now_used = {OF_MODEL: rows, **(beside or {})}
             kept = [self._rows(run["rows"]) for run in self.runs]
-            same = [differing(rows, first, allowed.row_id) for first, *_ in kept].count(0)
-            apart = [differing(one, other, allowed.row_id) for used in kept for other in used for one in now_used]
+            same = [differing(rows, one[OF_MODEL], allowed.row_id) for one in kept].count(0)
+            others = [used.values() for used in kept if not _repeated(now_used, used)]
+            pairs = list(product(now_used.values(), chain.from_iterable(others)))
+            apart = [differing(*pair, by) for pair in pairs for by in {allowed.row_id, None}]  # or by other values
             if complaint := self._of_month(now, allowed) or _too_close(same, apart, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
             self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, now_used)
@@ -124,28 +129,30 @@ class Ledger:
             raise self._damaged() from None
         return list(runs)
 
-    def _rows(self, name: str) -> list[UsedRows]:
-        """Those of the model, and those of a description if there was one."""
+    def _rows(self, name: str) -> dict[str, UsedRows]:
+        """Those of the model, and those of other sums by name."""
         try:
             with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
-                columns = file["columns"].tolist()
-                parts = [file["rows"], *(file[part] for part in file if part == "described")]
-                return [dict(zip(columns, part, strict=True)) for part in parts]
+                columns, parts = file["columns"].tolist(), dict.fromkeys([OF_MODEL, *file])
+                return {part: dict(zip(columns, file[part], strict=True)) for part in parts if part != "columns"}
         except Exception:  # a damaged archive raises errors of many kinds
             raise self._damaged() from None
 
     def _damaged(self) -> InputError:
         return InputError(f"the ledger {self.path} is damaged: no run begins before somebody has looked at it.")
 
-    def _keep(self, run: dict[str, str], used: Sequence[UsedRows]) -> None:
+    def _keep(self, run: dict[str, str], used: Mapping[str, UsedRows]) -> None:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         with replacing(self.folder / run["rows"], PRIVATE) as file:
-            parts: dict[str, Any] = {"columns": np.array(list(used[0]))}
-            for name, one in zip(("rows", "described"), used, strict=False):
-                parts[name] = np.stack(list(one.values()))
-            np.savez(file, **parts)
+            parts: dict[str, Any] = {name: np.stack(list(one.values())) for name, one in used.items()}
+            np.savez(file, columns=np.array(list(used[OF_MODEL])), **parts)
         self.runs.append(run)
         write_whole(self.path, json.dumps(self.runs, indent=1).encode(), PRIVATE)
+
+
+def _repeated(now: Mapping[str, UsedRows], before: Mapping[str, UsedRows]) -> bool:
+    """Whether a run has the rows of an earlier one in all of its sums: no pair of them is new."""
+    return now.keys() == before.keys() and not any(differing(now[part], before[part]) != 0 for part in now)
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:
@@ -157,7 +164,8 @@ def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str 
         )
     if not allowed.close and any(count and count < allowed.few for count in apart):
         return (
-            "this run would use all but a few rows of an earlier run, or a few more, and the two models together would "
-            "show these rows: use the same rows again, or set close_runs = true in the policy of this site."
+            "this run would use all but a few rows of an earlier run, or a few more, or other values of a few, and the "
+            "two models together would show these rows: use the same rows again, or set close_runs = true in the "
+            "policy of this site."
         )
     return None

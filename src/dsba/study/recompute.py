@@ -95,7 +95,9 @@ def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, 
     site, spec = study.sites[rank].name, study.spec
     table: Any = MadeUpTable(study)
     own = {site: table}
-    found = None if study.describe is None else described(study, own_rows(study, site, table), spec.guards, network)
+    found = None
+    if study.describe is not None:
+        found = described(study, site, table, spec.guards, network, stored=stored)
     if study.curves is not None:
         require_like_rows(study, own_rows(study, site, table), spec, network)
     if stored is None:

@@ -298,18 +298,20 @@ class _SiteDeclaration(NamedTuple):
 
 
 def describe_sites(
-    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None, shows: bool = True
-) -> Description:
+    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None,
+    shows: bool = True, outside: Sequence[Flags] | None = None,
+) -> Description:  # fmt: skip
     """The same for the sites of this process, together with those of the others.
 
-    ``shows``: the sites here may have a column each, if Table 1 is by site.
+    ``shows``: the sites here may have a column each, if Table 1 is by site. ``outside``: of each site here the rows
+    that other sums of the same strata leave out.
     """
     guards = guards or Guards()
     own = [_declared(site, by, guards, shows) for site in sites]
     discloses = SITE_TOTALS if by == SITE else TOTALS
     known = [one for theirs in shared(group, own, list[_SiteDeclaration], discloses) for one in theirs]
     enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
-    return _Work(sites, group, known).description(by)
+    return _Work(sites, group, known).description(by, outside)
 
 
 def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
@@ -317,7 +319,8 @@ def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _
     found: DeclaredColumns = {}
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
-        levels = plain(site.frame[column]) if kind in ("text", "truth") else []
+        told = kind in ("text", "truth") or (kind == "number" and column == by)
+        levels = plain(site.frame[column]) if told else []
         alone = int((site.frame[column].value_counts() == 1).sum()) if len(levels) > 2 else 0
         many = len(levels) > MOST_LEVELS or 2 * alone > len(levels)  # as names of persons are
         found[str(column)] = (kind, None if many or kind in ("date", "mixed") else levels)
@@ -339,10 +342,15 @@ class _Work:
         self.left_out = [c for c in self.columns if any(one.columns[c][1] is None for one in known)]
         self.signs = self._odd_columns(having)
         self.own: list[int] = []  # the strata that are of one site, by its leave
+        self.thin: Any = False  # strata of few rows: the cells of a column add up to its rows
         self.numbers: dict[str, list[Array]] = {}
 
-    def description(self, by: str | None) -> Description:
+    def description(self, by: str | None, outside: Sequence[Flags] | None) -> Description:
         strata = self._strata(by)
+        if len(strata) > 1 and outside is not None and self._few_outside(strata, outside):
+            few = f"fewer than {self.few} rows of a stratum of {by!r}, at all sites or at all but one, are in no model"
+            self.signs.append(f"{few}: the strata are not shown, as the difference would show these rows.")
+            strata = {EVERYONE: strata[EVERYONE]}
         own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
         counts = self._counts(own)
         if counts.alone[1:].any():
@@ -350,6 +358,7 @@ class _Work:
             what = f"rows without a value of {by!r}" if gaps else f"rows in a stratum of {by!r}"
             self._say_alone(what, "the strata", [np.array(n) > 0 for n in own], counts)
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
+        self.thin = counts.thin
         cells = zip(counts.totals[:, 0].tolist(), counts.hidden[:, 0], strict=True)
         rows = dict(zip(strata, (None if hidden else count for count, hidden in cells), strict=True))
         every = {column: self._column(column, strata) for column in self.columns if column != by}
@@ -363,7 +372,7 @@ class _Work:
             differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
         self.signs += marked_numbers(self.sites, self.columns)
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
-        signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
+        signs = sorted({sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs})
         return Description(rows, columns, differences, tuple(signs), self.few, tuple(self.left_out))
 
     def _odd_columns(self, having: Mapping[str, int]) -> list[str]:
@@ -416,6 +425,13 @@ class _Work:
             for name, label in labels.items()
         }
 
+    def _few_outside(self, strata: Mapping[str, list[Flags]], outside: Sequence[Flags]) -> bool:
+        """Whether other sums leave out few rows of a stratum, or few that have a value of a column there."""
+        known = [np.column_stack([np.ones(len(x)), x.notna()]) for x in (s.frame[self.columns] for s in self.sites)]
+        held = enumerate(zip(known, outside, strict=True))
+        own = [[n for where in strata.values() for n in (where[k] & out) @ x] for k, (x, out) in held]
+        return bool(self._counts(own).thin.any())
+
     def _column(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
         kinds = {site: known[column][0] for site, known in self.declared.items() if known[column][0] != "empty"}
         if not kinds:
@@ -444,6 +460,7 @@ class _Work:
         thin = ((totals > 0) & (totals < self.few)) | (elsewhere > 0)
         alone = (sites > 0) & (sites < self.fewest_sites) & ~thin & (self.group.size > 1)
         found = _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+        found.thin[:] |= self.thin
         found.alone[[stratum for stratum in self.own if stratum < len(found.alone)]] = False
         return found
 
@@ -538,9 +555,11 @@ class _Work:
         return found
 
     def _all_shown(self, counts: Sequence[int], thin: Flags) -> list[int | None]:
-        """Counts of levels. If one alone is hidden, the next smallest is hidden as well: their sum would tell it."""
+        """Counts of levels. While the sum of the hidden ones would tell them, the next smallest is hidden as well."""
         shown = [None if few else count for count, few in zip(counts, thin, strict=True)]
-        if shown.count(None) == 1 and (others := [count for count in shown if count]):
+        while (hidden := shown.count(None)) and (others := [count for count in shown if count]):
+            if hidden > 1 and sum(counts) - sum(others) >= self.few + hidden:
+                break
             shown[shown.index(min(others))] = None
         return shown
 

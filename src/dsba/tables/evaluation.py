@@ -46,7 +46,7 @@ from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.peaks import peak_complaints
 from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
-from dsba.types import Array, Integers
+from dsba.types import Array, Flags, Integers
 
 if TYPE_CHECKING:
     from dsba.tables.results import Results
@@ -183,11 +183,15 @@ def _kind(results: Results) -> Kind:
     return COUNTS if run.labels == "count" else NUMBERS
 
 
-def _kept_rows(results: Results, site: SiteTable) -> SiteTable:
-    """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
+def evaluated_rows(results: Results, site: SiteTable) -> Flags:
+    """Which rows of a site have an outcome and all that the model needs; others are left out and counted."""
     _require_outcome(results, site)
-    frame = site.frame.loc[site.frame[list(results.formula.response)].notna().all(axis=1)].reset_index(drop=True)
-    return SiteTable(site.name, frame.loc[results.known_rows(frame)].reset_index(drop=True))
+    known = site.frame[list(results.formula.response)].notna().all(axis=1).to_numpy(bool)
+    return known & results.known_rows(site.frame)
+
+
+def _kept_rows(results: Results, site: SiteTable) -> SiteTable:
+    return SiteTable(site.name, site.frame.loc[evaluated_rows(results, site)].reset_index(drop=True))
 
 
 def _scored(results: Results, site: SiteTable, left_out: int) -> Scored:

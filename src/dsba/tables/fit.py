@@ -356,6 +356,16 @@ def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> t
     return kept, tests
 
 
+def fitted_rows(frame: Any, terms: ModelTerms, node: int) -> Flags:
+    """Which rows of a site enter the model: usable ones that are not held out."""
+    return np.asarray(frame.index.isin(usable_rows(training_rows(frame, terms, node), terms).index))
+
+
+def training_rows(frame: Any, terms: ModelTerms, node: int) -> Any:
+    """The rows of a site that are not held out."""
+    return frame.loc[~test_rows(frame, terms, node)] if terms.spec.test_share else frame
+
+
 def test_rows(frame: Any, terms: ModelTerms, node: int) -> Flags:
     """Which rows of a site are held out."""
     known = np.flatnonzero(frame[list(terms.formula.response)].notna().all(axis=1))
