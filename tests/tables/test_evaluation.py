@@ -447,6 +447,31 @@ def test_small_parts_of_pictures():
 # Guards ------------------------------------------------------------------------------------------
 
 
+def test_rows_without_an_outcome_do_not_make_a_site_large_enough(tmp_path):
+    """A site with 5 rows that can be evaluated had 30, and took part; one with none may."""
+    model = dsba.fit(patients((40, 40, 40), seed=1), "cost ~ age", operator="linear", sites="hospital")
+    tables = [rows.reset_index(drop=True) for _, rows in patients((40, 40, 40), seed=2).groupby("hospital")]
+
+    def attempt(known):
+        tables[0].loc[known:, "cost"] = np.nan
+        for n, rows in enumerate(tables):
+            rows.to_csv(tmp_path / f"h{n}.csv", index=False)
+
+        def one(net):
+            try:
+                return fitting.evaluate_files(
+                    model, [tmp_path / f"h{n}.csv" for n in range(3)], net, Guards()
+                ).pooled.rows
+            except dsba.InputError as error:
+                return str(error)
+
+        return together(dsba.Topology.ring(3), 3, one)
+
+    assert attempt(40) == [120] * 3
+    assert all("h0 has fewer usable rows than the 10" in said for said in attempt(5))
+    assert attempt(0) == [80] * 3
+
+
 def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
     frames = dict(list(patients((40, 8), seed=1).groupby("hospital")))
     spec = FitSpec(formula="cost ~ age", operator="linear")

@@ -29,7 +29,7 @@ from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
-from dsba.tables.evaluation import Evaluation, evaluate, sentences
+from dsba.tables.evaluation import Evaluation, evaluate, evaluated_rows, sentences
 from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
@@ -181,7 +181,8 @@ def evaluate_own(results: Results, own: dict[str, Table], network: Network, guar
     """The same for the files of this process's own nodes, by the names of their sites."""
     require_agreement(network, {"model": results.digest()})
     sites = [SiteTable(name, columns_of(table, results.needed)) for name, table in own.items()]
-    enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
+    usable = {site.name: int(evaluated_rows(results, site).sum()) for site in sites}
+    enough = [guards.too_few_rows(name, rows) for name, rows in usable.items() if rows]  # a site may have none
     enforce(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
     return evaluate(results, sites, network, guards)
 
