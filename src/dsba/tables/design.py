@@ -16,7 +16,7 @@ from dsba.fitting.model import Schema
 from dsba.fitting.spec import FREQUENCY
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
-from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
+from dsba.tables.columns import INTERCEPT, States, agreed_states, inner_functions, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
 from dsba.tables.models.base import Design as Design
 from dsba.tables.peaks import require_spread
@@ -74,9 +74,13 @@ class Designs:
 
 
 def design_tables(
-    sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None
-) -> Designs:
-    """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
+    sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None,
+    states: States | None = None,
+) -> Designs:  # fmt: skip
+    """Agree with all sites, build the columns of the sites here, and check them together with the others'.
+
+    ``states`` are those of functions, if they are known.
+    """
     group, guards = group or Alone(), guards or Guards()
     schema = agreed.agree(sites, terms, group, guards)
     usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
@@ -84,7 +88,7 @@ def design_tables(
     limits, named = schema.limits, [site.name for site in sites]
     few = max(1, limits.rows_per_level)
     peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
-    states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
+    states = states or agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
     model = terms.model(schema.classes)

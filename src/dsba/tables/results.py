@@ -1075,6 +1075,9 @@ class Results:
     def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
         """Fit the same model at each site alone.
 
+        Event, levels, knots, centres and scales are those of this model. A site without a row of a reference level is
+        among the failed ones: its coefficients would be compared with another level.
+
         Parameters
         ----------
         table : object
@@ -1100,7 +1103,7 @@ class Results:
         """
         from dsba.tables.fit import fit_each
 
-        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec)
+        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec, self.schema)
 
     def columns_of(self, table: Any, *, name: str | None = None) -> Array:
         """Return the columns of the model for rows in which nothing is missing.
