@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dsba.engine.run import Status
 from dsba.errors import InputError, cannot, did_you_mean, require_known
 from dsba.fitting import codec, not_converged
-from dsba.fitting.measures import Measures, ThetaFigures
+from dsba.fitting.measures import Measures, ThetaFigures, VarianceFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.fitting.spec import PRECISION, plain_of
 from dsba.network import Alone
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dsba.tables.models.base import TableModel
 
 
+RESTRICTED = "the likelihood of a random intercept is restricted (REML) and not to be compared: use wald_test."
 WITHOUT_LIKELIHOOD = "quasi-models and sampling weights have no likelihood"
 FILLED = "Missing numbers became means, as if they were measured: standard errors are too small."
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
@@ -488,7 +489,8 @@ class Results:
         Raises
         ------
         InputError
-            If the two models differ in outcome, rows or operator, or the other one is not smaller.
+            If the two models differ in outcome, rows or operator, the other one is not smaller, or the likelihood is a
+            restricted one, as with a random intercept.
 
         Examples
         --------
@@ -532,6 +534,8 @@ class Results:
         scores, _ = self._scores(design)
         errors = np.sqrt(np.einsum("ij,jk,ik->i", design.X, self._covariance, design.X))
         scale = self.scale if self.model.run.link == "identity" else None
+        if scale is not None and isinstance(self.metadata.figures, VarianceFigures):
+            scale += self.metadata.figures.site_variance  # of an outcome at any site
         return Prediction(scores, errors, self.mean, self._combined, scale, rows.frame.index)
 
     @property
@@ -558,6 +562,8 @@ class Results:
     @property
     def _likelihoods(self) -> tuple[float, float]:
         """Of the model, and of an intercept alone."""
+        if self.model.spec.random:
+            raise InputError(RESTRICTED)
         if self.llf is None or self.llnull is None:
             raise InputError(f"this model has no likelihood: {WITHOUT_LIKELIHOOD}. Use wald_test.")
         return self.llf, self.llnull
@@ -606,7 +612,7 @@ class Results:
         Raises
         ------
         InputError
-            If the kind is another one, or the model has no likelihood.
+            If the kind is another one, or the model has no likelihood or a restricted one.
 
         Examples
         --------
