@@ -238,3 +238,15 @@ def test_inflation_of_columns_that_nearly_depend_on_others(weights):
     w = np.ones(300) if weights is None else frame[weights].to_numpy()
     (a, b), (_, d) = np.cov(np.column_stack([frame["x"], noise]).T, aweights=w)
     np.testing.assert_allclose(fit.vif()["z"], (a + 2.0 * b + d) * a / (a * d - b**2), rtol=1e-6)
+
+
+def test_cuts_have_no_inflation_and_no_standard_deviation():
+    """Where there were as many cuts as columns, they got those of the columns."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "site": np.arange(300) % 3})
+    frame["grade"] = np.digitize(frame["x"] + rng.logistic(size=300), [-1, 0, 1])
+    fit = dsba.fit(frame, "grade ~ x", "ordinal", sites="site")
+    assert list(fit.vif().index) == ["x"]
+    assert fit.metadata.sd == pytest.approx((frame["x"].std(ddof=0), 1.0, 1.0, 1.0))
+    several = dsba.fit(frame, "grade ~ x", "multinomial", sites="site")
+    assert list(several.vif().index) == ["1:x", "2:x", "3:x"]
