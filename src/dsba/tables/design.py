@@ -96,7 +96,7 @@ def design_tables(
         raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
     weighted = [] if terms.spec.weights is None else zip(named, designs, strict=True)
     heavy = [limits.few_weighted(site) for site, design in weighted if is_steered(design.weight, few)]
-    odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
+    odd = not_finite_column(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
     odd = odd or _huge_offset(sites, designs, terms)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
     held = tuple(agreed.held_at(site, terms) for site in sites)
@@ -241,7 +241,7 @@ def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array
 # Checks of the columns of all sites --------------------------------------------------------------
 
 
-def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
+def not_finite_column(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
     """A sentence about a column that is not finite."""
     for site, design in zip(sites, designs, strict=True):
         for name, column in zip((*design.names, "the outcome"), [*design.X.T, design.y], strict=True):

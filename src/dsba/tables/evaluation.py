@@ -185,7 +185,7 @@ def _kind(results: Results) -> Kind:
 
 def _kept_rows(results: Results, site: SiteTable) -> SiteTable:
     """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
-    _require_outcome(results, site)
+    require_outcome(results, site)
     frame = site.frame.loc[site.frame[list(results.formula.response)].notna().all(axis=1)].reset_index(drop=True)
     return SiteTable(site.name, frame.loc[results.known_rows(frame)].reset_index(drop=True))
 
@@ -225,7 +225,7 @@ def _require_finite(scored: Scored, site: str) -> None:
             raise noted(error, [f"{bad} rows of {site}"])
 
 
-def _require_outcome(results: Results, site: SiteTable) -> None:
+def require_outcome(results: Results, site: SiteTable) -> None:
     for column in results.formula.response:
         if column not in site.frame.columns:
             raise InputError(f"{site.name} has no column {column!r}, which is the outcome.")
