@@ -70,6 +70,9 @@ def test_a_matrix_says_the_same_as_a_text(models):
     R = np.zeros((2, len(fit.params)))
     R[0, 1], R[1, 5] = 1.0, -2.0
     assert fit.wald_test(R) == pytest.approx(fit.wald_test("age = 0, -2*treated = 0"))
+    named = pd.DataFrame(R, columns=fit.params.index)  # the names of its columns were taken for hypotheses
+    assert fit.wald_test(named) == fit.wald_test(R)
+    assert fit.wald_test(np.array(["age", "treated"])).df == 2
     frame = fit.t_test("(age - 1)/2 = 3*0.5").summary_frame()
     assert frame.loc["(age - 1)/2 = 3*0.5", "coef"] == pytest.approx((fit.params["age"] - 1) / 2 - 1.5)
     assert str(fit.t_test("age")) == fit.t_test("age").summary_frame().to_string()
@@ -89,6 +92,10 @@ def test_a_matrix_says_the_same_as_a_text(models):
         ("age = 0; treated", "wanted an equation"),
         ("__import__('os')", "wanted the name of a coefficient"),
         ([1.0, 2.0], "a matrix with 9 columns"),
+        ([[1.0], [1.0, 2.0]], "a matrix with 9 columns"),
+        (["age = 0", 3], "a matrix with 9 columns"),
+        (7, "a matrix with 9 columns"),
+        ({"age": 0.02}, "a matrix with 9 columns"),
     ],
 )
 def test_what_is_no_hypothesis_is_refused(models, text, sentence):

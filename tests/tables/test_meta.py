@@ -129,3 +129,19 @@ def test_too_little_is_refused(given):
 def test_numbers_whose_powers_are_none_are_refused(odd, method):
     with pytest.raises(dsba.InputError, match="1e50"):
         dsba.meta([odd, odd], method)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"a": 1.0, "b": 2.0},
+        [("x", 1.0), (1.0, 1.0)],
+        [(1.0, 1.0, 7.0), (2.0, 1.0, 7.0)],
+        pd.DataFrame({"e": [1.0], "s": [1.0]}),
+    ],
+)
+def test_what_are_no_pairs_is_named(odd):
+    with pytest.raises(dsba.InputError, match="an estimate and its standard error"):
+        dsba.meta(odd)
+    with pytest.raises(dsba.InputError, match="at least two sites"):
+        dsba.meta(None)
