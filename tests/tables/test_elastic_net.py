@@ -112,3 +112,11 @@ def test_a_lambda_that_is_not_on_the_path_is_named():
     path = dsba.elastic_net(table(), "sbp ~ age", lambdas=[1.0, 0.5])
     with pytest.raises(dsba.InputError, match=r"lambda = 0.7 is not on the path, which has 1, 0.5\."):
         path.params(0.7)
+
+
+def test_a_dot_is_all_other_columns():
+    """It was no column at all: the path had an intercept alone."""
+    frame = table()[["site", "sbp", "age", "bmi"]]
+    path = dsba.elastic_net(frame, "sbp ~ .", sites="site", lambdas=[0.1])
+    named = dsba.elastic_net(frame, "sbp ~ age + bmi", sites="site", lambdas=[0.1])
+    assert path.coefficients.equals(named.coefficients)
