@@ -257,3 +257,36 @@ def test_cuts_have_no_inflation_and_no_standard_deviation():
     assert fit.metadata.sd == pytest.approx((frame["x"].std(ddof=0), 1.0, 1.0, 1.0))
     several = dsba.fit(frame, "grade ~ x", "multinomial", sites="site")
     assert list(several.vif().index) == ["1:x", "2:x", "3:x"]
+
+
+def graded():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "g": rng.choice(list("abc"), 300), "site": np.arange(300) % 3})
+    return frame.assign(grade=np.digitize(frame["x"] + rng.logistic(size=300), [-1, 1]))
+
+
+def test_a_term_has_the_coefficients_of_all_classes():
+    """Only those of the second class were tested; intercepts of classes and cuts were counted in df_model."""
+    fit = dsba.fit(graded(), "grade ~ x + g", "multinomial", sites="site")
+    names = {"x": ["1:x", "2:x"], "g": [f"{k}:g[T.{level}]" for k in (1, 2) for level in "bc"]}
+    found = fit.wald_test_terms()
+    for term, own in names.items():
+        assert tuple(found.loc[term])[:3] == pytest.approx(tuple(fit.wald_test(own))[:3], rel=1e-9)
+    assert fit.df_model == 6
+    assert dsba.fit(graded(), "grade ~ x + g", "ordinal", sites="site").df_model == 3
+
+
+@pytest.mark.parametrize("operator", ["multinomial", "ordinal"])
+def test_of_three_classes_none_is_the_event(operator):
+    fit = dsba.fit(graded(), "grade ~ x", operator, sites="site")
+    assert fit.event is None
+    assert "event" not in fit.headline()
+    assert fit.plain()["event"] is None
+
+
+@pytest.mark.parametrize(("operator", "drawn"), [("multinomial", ["1:x", "2:x"]), ("ordinal", ["x"])])
+def test_a_forest_has_no_intercepts_and_no_cuts(operator, drawn, monkeypatch):
+    shown = []
+    monkeypatch.setattr("dsba.tables.plots.forest", lambda frame, *more: shown.extend(frame.index))
+    dsba.fit(graded(), "grade ~ x", operator, sites="site").forest("forest.pdf")
+    assert shown == drawn

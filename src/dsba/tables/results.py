@@ -7,6 +7,7 @@ import json
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -357,8 +358,8 @@ class Results:
 
     @property
     def df_model(self) -> int:
-        """The number of coefficients without the intercept."""
-        return len(self._names) - (INTERCEPT in self._names)
+        """The number of coefficients of terms: without intercepts and cuts."""
+        return sum(map(len, self._terms.values()))
 
     @property
     def converged(self) -> bool:
@@ -570,9 +571,11 @@ class Results:
 
     @property
     def _terms(self) -> dict[str, list[int]]:
-        """The places of each term's coefficients, without the intercept."""
+        """The places of each term's coefficients, without the intercept; those of all classes have the columns each."""
         found: dict[str, list[int]] = {}
-        for at, term in enumerate(column_terms(self.schema)):
+        columns = column_terms(self.schema)
+        copies = len(self._names) // len(columns) if self.model.run.link == "softmax" else 1
+        for at, term in enumerate(columns * copies):
             if term:
                 found.setdefault(term, []).append(at)
         return found
@@ -784,7 +787,7 @@ class Results:
         >>> results.forest("falls.svg")
         """
         as_ratios = self.ratio is not None if ratios is None else ratios
-        frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
+        frame = self.tidy(as_ratios).set_index("term").iloc[sorted(chain(*self._terms.values()))]
         frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
         if frame.empty:
             raise InputError("the model is an intercept alone: there is no coefficient to draw.")
@@ -826,7 +829,8 @@ class Results:
     @property
     def event(self) -> Level | None:
         """The label whose probability is modelled, if the outcome has two labels."""
-        return None if self.schema.classes is None else self.schema.classes[-1]
+        classes = self.schema.classes
+        return None if classes is None or len(classes) > 2 else classes[-1]
 
     @property
     def references(self) -> dict[str, Level]:
