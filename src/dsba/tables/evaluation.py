@@ -195,6 +195,8 @@ def _scored(results: Results, site: SiteTable, left_out: int) -> Scored:
     with np.errstate(over="ignore"):
         exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(score))
     scored = Scored(outcome_of(site, results.schema), score, results.mean(score), exposure, left_out)
+    if _kind(results) is COUNTS and (scored.y < 0.0).any():
+        raise InputError(f"the outcome has a negative count in some rows of {site.name}.")
     _require_finite(scored, site.name)
     return scored
 
