@@ -15,6 +15,7 @@ import dsba
 from dsba.cli import app
 from dsba.fitting.spec import FitSpec
 from dsba.tables.fit import fit_sites
+from dsba.tables.page import model_page
 
 WANTED = values("after_fit")
 OUTCOMES = {"linear": "sbp", "logistic": "readmitted"}
@@ -290,3 +291,11 @@ def test_a_forest_has_no_intercepts_and_no_cuts(operator, drawn, monkeypatch):
     monkeypatch.setattr("dsba.tables.plots.forest", lambda frame, *more: shown.extend(frame.index))
     dsba.fit(graded(), "grade ~ x", operator, sites="site").forest("forest.pdf")
     assert shown == drawn
+
+
+@pytest.mark.parametrize(("operator", "cut"), [("multinomial", "1:Intercept"), ("ordinal", "0|1")])
+def test_the_picture_of_effects_has_no_intercepts_and_no_cuts(operator, cut):
+    page = model_page(dsba.fit(graded(), "grade ~ x", operator, sites="site"), "dsba train")
+    picture = page[page.index('aria-label="Effects') :].partition("</svg>")[0]
+    assert "x" in picture
+    assert cut not in picture
