@@ -131,7 +131,7 @@ STUDIES = {
     "logistic": study_of("outcome ~ age + C(sex) + log(crp)", "logistic", test_share=0.4),
     "linear": study_of(
         f"cost ~ {AGE} + cap(crp)", "linear",
-        lambda own, spec, net, results: share_each(own, spec, net, None).plain(),
+        lambda own, spec, net, results: share_each(own, spec, results.schema, net, None).plain(),
     ),
     "evaluation": study_of(
         f"cost ~ {AGE}", "linear",

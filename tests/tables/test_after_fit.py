@@ -15,6 +15,7 @@ import dsba
 from dsba.cli import app
 from dsba.fitting.spec import FitSpec
 from dsba.tables.fit import fit_sites
+from dsba.tables.page import model_page
 
 WANTED = values("after_fit")
 OUTCOMES = {"linear": "sbp", "logistic": "readmitted"}
@@ -70,6 +71,9 @@ def test_a_matrix_says_the_same_as_a_text(models):
     R = np.zeros((2, len(fit.params)))
     R[0, 1], R[1, 5] = 1.0, -2.0
     assert fit.wald_test(R) == pytest.approx(fit.wald_test("age = 0, -2*treated = 0"))
+    named = pd.DataFrame(R, columns=fit.params.index)  # the names of its columns were taken for hypotheses
+    assert fit.wald_test(named) == fit.wald_test(R)
+    assert fit.wald_test(np.array(["age", "treated"])).df == 2
     frame = fit.t_test("(age - 1)/2 = 3*0.5").summary_frame()
     assert frame.loc["(age - 1)/2 = 3*0.5", "coef"] == pytest.approx((fit.params["age"] - 1) / 2 - 1.5)
     assert str(fit.t_test("age")) == fit.t_test("age").summary_frame().to_string()
@@ -89,6 +93,10 @@ def test_a_matrix_says_the_same_as_a_text(models):
         ("age = 0; treated", "wanted an equation"),
         ("__import__('os')", "wanted the name of a coefficient"),
         ([1.0, 2.0], "a matrix with 9 columns"),
+        ([[1.0], [1.0, 2.0]], "a matrix with 9 columns"),
+        (["age = 0", 3], "a matrix with 9 columns"),
+        (7, "a matrix with 9 columns"),
+        ({"age": 0.02}, "a matrix with 9 columns"),
     ],
 )
 def test_what_is_no_hypothesis_is_refused(models, text, sentence):
@@ -238,3 +246,56 @@ def test_inflation_of_columns_that_nearly_depend_on_others(weights):
     w = np.ones(300) if weights is None else frame[weights].to_numpy()
     (a, b), (_, d) = np.cov(np.column_stack([frame["x"], noise]).T, aweights=w)
     np.testing.assert_allclose(fit.vif()["z"], (a + 2.0 * b + d) * a / (a * d - b**2), rtol=1e-6)
+
+
+def test_cuts_have_no_inflation_and_no_standard_deviation():
+    """Where there were as many cuts as columns, they got those of the columns."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "site": np.arange(300) % 3})
+    frame["grade"] = np.digitize(frame["x"] + rng.logistic(size=300), [-1, 0, 1])
+    fit = dsba.fit(frame, "grade ~ x", "ordinal", sites="site")
+    assert list(fit.vif().index) == ["x"]
+    assert fit.metadata.sd == pytest.approx((frame["x"].std(ddof=0), 1.0, 1.0, 1.0))
+    several = dsba.fit(frame, "grade ~ x", "multinomial", sites="site")
+    assert list(several.vif().index) == ["1:x", "2:x", "3:x"]
+
+
+def graded():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "g": rng.choice(list("abc"), 300), "site": np.arange(300) % 3})
+    return frame.assign(grade=np.digitize(frame["x"] + rng.logistic(size=300), [-1, 1]))
+
+
+def test_a_term_has_the_coefficients_of_all_classes():
+    """Only those of the second class were tested; intercepts of classes and cuts were counted in df_model."""
+    fit = dsba.fit(graded(), "grade ~ x + g", "multinomial", sites="site")
+    names = {"x": ["1:x", "2:x"], "g": [f"{k}:g[T.{level}]" for k in (1, 2) for level in "bc"]}
+    found = fit.wald_test_terms()
+    for term, own in names.items():
+        assert tuple(found.loc[term])[:3] == pytest.approx(tuple(fit.wald_test(own))[:3], rel=1e-9)
+    assert fit.df_model == 6
+    assert dsba.fit(graded(), "grade ~ x + g", "ordinal", sites="site").df_model == 3
+
+
+@pytest.mark.parametrize("operator", ["multinomial", "ordinal"])
+def test_of_three_classes_none_is_the_event(operator):
+    fit = dsba.fit(graded(), "grade ~ x", operator, sites="site")
+    assert fit.event is None
+    assert "event" not in fit.headline()
+    assert fit.plain()["event"] is None
+
+
+@pytest.mark.parametrize(("operator", "drawn"), [("multinomial", ["1:x", "2:x"]), ("ordinal", ["x"])])
+def test_a_forest_has_no_intercepts_and_no_cuts(operator, drawn, monkeypatch):
+    shown = []
+    monkeypatch.setattr("dsba.tables.plots.forest", lambda frame, *more: shown.extend(frame.index))
+    dsba.fit(graded(), "grade ~ x", operator, sites="site").forest("forest.pdf")
+    assert shown == drawn
+
+
+@pytest.mark.parametrize(("operator", "cut"), [("multinomial", "1:Intercept"), ("ordinal", "0|1")])
+def test_the_picture_of_effects_has_no_intercepts_and_no_cuts(operator, cut):
+    page = model_page(dsba.fit(graded(), "grade ~ x", operator, sites="site"), "dsba train")
+    picture = page[page.index('aria-label="Effects') :].partition("</svg>")[0]
+    assert "x" in picture
+    assert cut not in picture

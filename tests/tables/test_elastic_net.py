@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dsba
@@ -97,3 +98,25 @@ def test_what_has_no_path_is_named(options, sentence):
     frame = table().assign(none=0, once=lambda f: (f.index == 7).astype(int))
     with pytest.raises(dsba.InputError, match=sentence):
         dsba.elastic_net(frame, **{"formula": "sbp ~ age", "sites": "site", **options})
+
+
+def test_a_path_without_a_largest_lambda_is_named():
+    frame = pd.DataFrame({"x": [-1.0, 1.0] * 20, "y": [1.0, 1.0, 2.0, 2.0] * 10})
+    for formula in ("y ~ x", "y ~ 1"):
+        with pytest.raises(dsba.InputError, match="no column explains anything of the outcome"):
+            dsba.elastic_net(frame, formula)
+        np.testing.assert_allclose(dsba.elastic_net(frame, formula, lambdas=0.1).params(0.1).iloc[0], 1.5)
+
+
+def test_a_lambda_that_is_not_on_the_path_is_named():
+    path = dsba.elastic_net(table(), "sbp ~ age", lambdas=[1.0, 0.5])
+    with pytest.raises(dsba.InputError, match=r"lambda = 0.7 is not on the path, which has 1, 0.5\."):
+        path.params(0.7)
+
+
+def test_a_dot_is_all_other_columns():
+    """It was no column at all: the path had an intercept alone."""
+    frame = table()[["site", "sbp", "age", "bmi"]]
+    path = dsba.elastic_net(frame, "sbp ~ .", sites="site", lambdas=[0.1])
+    named = dsba.elastic_net(frame, "sbp ~ age + bmi", sites="site", lambdas=[0.1])
+    assert path.coefficients.equals(named.coefficients)

@@ -88,3 +88,43 @@ def test_other_models_have_no_hazards():
     fit = dsba.fit(table(), "sbp ~ age", "linear", sites="site")
     with pytest.raises(dsba.InputError, match="Cox"):
         fit.baseline_hazard(table(), sites="site")
+
+
+def lives():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=150), "site": np.repeat(["A", "B", "C"], 50)})
+    return frame.assign(time=rng.integers(1, 30, 150), died=rng.integers(0, 2, 150))
+
+
+def test_nobody_dies_in_a_stratum_without_events():
+    frame = lives().assign(died=lambda f: f["died"] * (f["site"] != "A"))
+    fit = dsba.fit(frame, "Surv(time, died) ~ x", "cox", sites="site", strata="site")
+    hazard = fit.baseline_hazard(frame, sites="site")
+    for scale in ("log", "log-log"):
+        found = hazard.survival(frame.head(1), [5.0], site="A", conf_type=scale)
+        assert found[["survival", "lower", "upper"]].to_numpy().tolist() == [[1.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("odd", "sentence"),
+    [
+        ({"x": np.nan}, "x is not a finite number in some rows"),
+        ({"died": 2}, "must be 0 or 1"),
+        ({"died": "yes"}, "'died' of all is not a number"),
+        ({"died": 0}, "no row of the table has an event"),
+    ],
+)
+def test_rows_that_no_model_was_fitted_to_have_no_hazards(odd, sentence):
+    """Missing values were called numbers that overflow, a 2 was an event, and texts ended with a traceback."""
+    fit = dsba.fit(lives(), "Surv(time, died) ~ x", "cox", strata=None)
+    for ask in (fit.baseline_hazard, fit.proportional_hazards_test):
+        with pytest.raises(dsba.InputError, match=sentence):
+            ask(lives().assign(**odd))
+
+
+def test_the_logarithm_of_an_event_at_0_is_named():
+    frame = lives().assign(time=lambda f: f["time"] - 1)
+    fit = dsba.fit(frame, "Surv(time, died) ~ x", "cox", strata=None)
+    with pytest.raises(dsba.InputError, match="the time 0 has no logarithm"):
+        fit.proportional_hazards_test(frame)
+    assert fit.proportional_hazards_test(frame, transform="identity")["p"].between(0.0, 1.0).all()

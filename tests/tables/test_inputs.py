@@ -224,3 +224,19 @@ def test_what_is_no_table_to_predict(model, tmp_path):
         model.predict([[50.0, "F", 1.0]])
     with pytest.raises(dsba.InputError, match="No such file"):
         model.get_prediction(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("ask", ["predict", "get_prediction", "scores", "columns_of", "known_rows"])
+def test_a_column_that_is_there_twice_is_named_in_predictions(ask):
+    frame = pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30.0) % 7})
+    fit = dsba.fit(frame, "y ~ x", "linear")
+    with pytest.raises(dsba.InputError, match="the table has several columns 'x'"):
+        getattr(fit, ask)(pd.concat([frame, frame[["x"]]], axis=1))
+
+
+def test_negative_counts_are_not_evaluated():
+    """Their sums were said to overflow."""
+    frame = pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30.0) % 7})
+    fit = dsba.fit(frame, "y ~ x", "poisson")
+    with pytest.raises(dsba.InputError, match="a negative count in some rows"):
+        fit.evaluate(frame.assign(y=frame["y"] - 1.0))

@@ -58,6 +58,24 @@ def test_sites_that_do_not_differ_have_no_variance():
     np.testing.assert_allclose(found.bse, plain.bse, rtol=1e-10)
 
 
+def test_restricted_likelihoods_are_not_compared():
+    """Those of other columns are of other data: chi squared was 233 beside a model without sites."""
+    fit = dsba.fit(table(), FORMULA, "linear", sites="site", random="site")
+    for smaller in ({"random": "site"}, {}):
+        with pytest.raises(dsba.InputError, match="restricted"):
+            fit.compare_lr_test(dsba.fit(table(), "sbp ~ age", "linear", sites="site", **smaller))
+    with pytest.raises(dsba.InputError, match="restricted"):
+        fit.pseudo_rsquared()
+
+
+def test_a_new_outcome_varies_with_its_site():
+    """Its interval had the residual variance only, which is that of rows around the intercept of a known site."""
+    fit = dsba.fit(table(), FORMULA, "linear", sites="site", random="site")
+    shown, variances = fit.get_prediction(table().head(3)).summary_frame(), fit.metadata.figures
+    reach = 1.959963984540054 * np.sqrt(shown["mean_se"] ** 2 + variances.residual_variance + variances.site_variance)
+    np.testing.assert_allclose(shown["obs_ci_upper"] - shown["mean"], reach, rtol=1e-9)
+
+
 @pytest.mark.parametrize("options", [{"cov": "HC1"}, {"lam": 0.1}, {"operator": "poisson"}, {"weights": "trials"}])
 def test_what_it_cannot_do_is_refused(options):
     given = {"operator": "linear", **options}

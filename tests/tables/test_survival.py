@@ -143,3 +143,12 @@ def test_no_time_is_rounded_down_to_the_last_end_of_a_grid(strata):
 def test_other_formulas_are_refused(formula):
     with pytest.raises(dsba.InputError, match="Surv"):
         dsba.survival_curve(table(), formula)
+
+
+def test_a_dot_is_all_other_columns():
+    """It was no column at all: all rows had one curve."""
+    frame = table()[["site", "time", "died", "treated", "age"]]
+    found = dsba.survival_curve(frame.drop(columns="age"), "Surv(time, died) ~ .", sites="site")
+    assert found.column == "treated"
+    with pytest.raises(dsba.InputError, match="wanted a formula such as"):
+        dsba.survival_curve(frame, "Surv(time, died) ~ .", sites="site")

@@ -448,7 +448,7 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
             return results
         _write(seat, further_files(study, [seat.rows], seat.spec, network))
         if study.by_site:
-            _show_estimates(seat, network, notify)
+            _show_estimates(seat, results, network, notify)
         network.finish(result_hash(results.model))
         return results
 
@@ -533,9 +533,10 @@ def _write(seat: Seat, files: Mapping[str, bytes]) -> None:
         write_whole(seat.out / name, content)
 
 
-def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
+def _show_estimates(seat: Seat, results: Results, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
-    found = share_each([seat.rows], seat.spec, network, seat.policy.hides_figures(seat.site))
+    hidden = seat.policy.hides_figures(seat.site)
+    found = share_each([seat.rows], seat.spec, results.schema, network, hidden)
     _write(seat, {BY_SITE: json.dumps(found.plain()).encode()})
     for line in found.sentences():
         notify(line)

@@ -16,7 +16,7 @@ from dsba.fitting.model import Schema
 from dsba.fitting.spec import FREQUENCY
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
-from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
+from dsba.tables.columns import INTERCEPT, States, agreed_states, inner_functions, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
 from dsba.tables.models.base import Design as Design
 from dsba.tables.peaks import require_spread
@@ -74,9 +74,13 @@ class Designs:
 
 
 def design_tables(
-    sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None
-) -> Designs:
-    """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
+    sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None,
+    states: States | None = None,
+) -> Designs:  # fmt: skip
+    """Agree with all sites, build the columns of the sites here, and check them together with the others'.
+
+    ``states`` are those of functions, if they are known.
+    """
     group, guards = group or Alone(), guards or Guards()
     schema = agreed.agree(sites, terms, group, guards)
     usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
@@ -84,7 +88,7 @@ def design_tables(
     limits, named = schema.limits, [site.name for site in sites]
     few = max(1, limits.rows_per_level)
     peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
-    states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
+    states = states or agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
     model = terms.model(schema.classes)
@@ -92,7 +96,7 @@ def design_tables(
         raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
     weighted = [] if terms.spec.weights is None else zip(named, designs, strict=True)
     heavy = [limits.few_weighted(site) for site, design in weighted if is_steered(design.weight, few)]
-    odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
+    odd = not_finite_column(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
     odd = odd or _huge_offset(sites, designs, terms)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
     held = tuple(agreed.held_at(site, terms) for site in sites)
@@ -237,7 +241,7 @@ def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array
 # Checks of the columns of all sites --------------------------------------------------------------
 
 
-def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
+def not_finite_column(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
     """A sentence about a column that is not finite."""
     for site, design in zip(sites, designs, strict=True):
         for name, column in zip((*design.names, "the outcome"), [*design.X.T, design.y], strict=True):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dsba.errors import InputError, as_integer, as_number, as_share, require_known
+from dsba.errors import InputError, as_integer, as_number, as_share, require_known, shortened
 from dsba.fitting.spec import FitSpec
 from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import dot, lasso, times
@@ -27,13 +27,13 @@ from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import Folds, ModelWatch, check_design
 from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
-from dsba.tables.inputs import as_sites
+from dsba.tables.inputs import GivenTables
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import scaled_designs
 from dsba.tables.schema import enforce
-from dsba.tables.terms import ModelTerms, SiteTable
+from dsba.tables.terms import ModelTerms, SiteTable, stated
 from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
@@ -175,14 +175,18 @@ class ElasticNetPath:
         Raises
         ------
         InputError
-            If ``lam`` is None and the path was not cross-validated.
+            If ``lam`` is None and the path was not cross-validated, or ``lam`` is not on the path.
 
         Examples
         --------
         >>> print(path.lambda_min, path.params()["x"].round(2))
         0.1 1.99
         """
-        return self.coefficients.loc[self.lambda_min if lam is None else lam]
+        wanted = self.lambda_min if lam is None else lam
+        if wanted not in self.coefficients.index:
+            known = shortened(", ".join(f"{one:g}" for one in self.coefficients.index))
+            raise InputError(f"lambda = {wanted!r} is not on the path, which has {known}.")
+        return self.coefficients.loc[wanted]
 
     def plot(self, file: str | Path) -> None:
         """Write the path as a picture, below the cross-validated loss if there are folds.
@@ -250,7 +254,9 @@ def elastic_net(
     """
     asked = PathOptions.checked(operator, l1_ratio, lambdas, folds)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
-    held = as_sites(table, sites, ModelTerms.of(spec))
+    given = GivenTables.of(table, sites)
+    spec = stated(spec, given.headers)
+    held = given.read(ModelTerms.of(spec))
     return path_of(held, spec, Simulator(spec.topology(len(held))), *asked)
 
 
@@ -268,7 +274,7 @@ class PathOptions(NamedTuple):
         if folds is not None:
             as_integer("folds", folds, at_least=2)
         if lambdas is not None:
-            lambdas = tuple(as_number("lambdas", lam, at_least=0.0) for lam in lambdas)
+            lambdas = tuple(as_number("lambdas", lam, at_least=0.0) for lam in np.atleast_1d(lambdas).tolist())
             if not lambdas:
                 raise InputError("lambdas must have at least one number.")
         return cls(as_share("l1_ratio", l1_ratio), lambdas, folds)
@@ -297,7 +303,9 @@ def path_of(
     problems = _problems(model, ready, parts, network, unit)
     whole = problems[0]
     if lambdas is None:
-        largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
+        largest = float(np.abs(whole.slope[1:]).max(initial=0.0)) / max(ratio, LEAST_L1)
+        if not largest > 0.0:
+            raise InputError("no column explains anything of the outcome, and no lambda is the largest: give lambdas.")
         lambdas = np.geomspace(largest, SMALLEST * largest, N_LAMBDAS).tolist()
     lambdas = sorted(lambdas, reverse=True)
     watch = ModelWatch.of(designs, model, ready, (), network)

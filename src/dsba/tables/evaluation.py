@@ -185,7 +185,7 @@ def _kind(results: Results) -> Kind:
 
 def evaluated_rows(results: Results, site: SiteTable) -> Flags:
     """Which rows of a site have an outcome and all that the model needs; others are left out and counted."""
-    _require_outcome(results, site)
+    require_outcome(results, site)
     known = site.frame[list(results.formula.response)].notna().all(axis=1).to_numpy(bool)
     return known & results.known_rows(site.frame)
 
@@ -199,6 +199,8 @@ def _scored(results: Results, site: SiteTable, left_out: int) -> Scored:
     with np.errstate(over="ignore"):
         exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(score))
     scored = Scored(outcome_of(site, results.schema), score, results.mean(score), exposure, left_out)
+    if _kind(results) is COUNTS and (scored.y < 0.0).any():
+        raise InputError(f"the outcome has a negative count in some rows of {site.name}.")
     _require_finite(scored, site.name)
     return scored
 
@@ -229,7 +231,7 @@ def _require_finite(scored: Scored, site: str) -> None:
             raise noted(error, [f"{bad} rows of {site}"])
 
 
-def _require_outcome(results: Results, site: SiteTable) -> None:
+def require_outcome(results: Results, site: SiteTable) -> None:
     for column in results.formula.response:
         if column not in site.frame.columns:
             raise InputError(f"{site.name} has no column {column!r}, which is the outcome.")

@@ -18,30 +18,38 @@ from dsba.errors import FitError, InputError
 from dsba.fitting import not_converged
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.fit import Fit, carried_out, fit_rows
-from dsba.fitting.model import FittedModel, TableMetadata
+from dsba.fitting.model import FittedModel, Schema, TableMetadata
 from dsba.fitting.rows import Rows, RowTotals, as_rows, weighted_squares
 from dsba.fitting.spec import CLASSICAL, FOR_ARRAYS, OPTIONS, SAMPLING, FitSpec, describe_options
 from dsba.network import Group, Network, Simulator, counted, require_agreement
 from dsba.network.contract import SITE_TOTALS
 from dsba.operators import Operator
 from dsba.tables import likelihood, schema_report
-from dsba.tables.columns import INTERCEPT
+from dsba.tables.columns import INTERCEPT, States, references_of
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, evaluated_rows, sentences
 from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
-from dsba.tables.formula import parse
+from dsba.tables.formula import Contrast, parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
 from dsba.tables.inputs import GivenTables, columns_of, distinct
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
-from dsba.tables.schema import end_together, enforce, share_unless, shared, usable_rows
+from dsba.tables.schema import (
+    MERGED_LEVEL,
+    MISSING_LEVEL,
+    end_together,
+    enforce,
+    share_unless,
+    shared,
+    usable_rows,
+)
 from dsba.tables.signs import marked_numbers, signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated, terms_of
-from dsba.types import Array, Flags, Notify
+from dsba.types import Array, Flags, Level, Notify
 
 SiteFiles = Sequence[Path | TableSource]  # one for each site
 OWN_HIDDEN = "its own rows do not determine the model, or a guard does not let it show them."
@@ -220,14 +228,15 @@ def fit_sites(
     notify: Notify = lambda sentence: None,
     warn: Notify = lambda sentence: None,
     look: Notify | None = None,
+    states: States | None = None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
     Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people:
     what the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single
-    rows. ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``options`` are those of
-    ``fit_rows``.
+    rows. ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``states`` are those of
+    functions, if they are known. ``options`` are those of ``fit_rows``.
     """
     terms = ModelTerms.of(spec)
     model = terms.model()
@@ -238,7 +247,7 @@ def fit_sites(
     else:
         likelihood.require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
-    designs = design_tables(kept, terms, network, spec.guards)
+    designs = design_tables(kept, terms, network, spec.guards, states)
     others = designs.rows - sum(len(design.weight) for design in designs.designs)
     network.tells_of(len(designs.names), others * sum(name != INTERCEPT for name in designs.names))
     show = look or (lambda sign: notify(f"Look at this: {sign}"))
@@ -310,19 +319,23 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     return Results(_model(designs, columns, spec, done, coefficients, inferred, network))
 
 
-def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False) -> SiteEstimates:
+def fit_each(
+    sites: Sequence[SiteTable], spec: FitSpec, pooled: Schema, *, guarded: bool = False
+) -> SiteEstimates:  # fmt: skip
     """The model of each site's own rows; a site whose rows do not determine it is named.
 
-    If ``guarded``, so is a site whose own model would be refused between owners, and no reason is given: it could
-    count rows.
+    Its columns are those of the ``pooled`` model, so that coefficients of one name can be compared. If ``guarded``, a
+    site whose own model would be refused between owners is named too, and no reason is given: it could count rows.
     """
     found, failed, ratio = {}, {}, None
     spec = replace(spec, guards=replace(spec.guards, sites=1)) if guarded else spec
     plain = "HC1" if spec.weight_kind == SAMPLING else CLASSICAL
     spec = replace(spec, intercept=True, step_size="auto", cov=spec.cov if spec.cov != "site" else plain)
+    spec = replace(spec, graph="ring", random=None, event=None, levels=_listed(pooled))
     for site in sites:
         try:
-            own = fit_sites([site], spec, Simulator(spec.topology(1)))
+            own = fit_sites([site], spec, Simulator(spec.topology(1)), states=pooled.states)
+            _require_compared(own, pooled)
             if guarded and own.metadata.notices:
                 raise InputError(own.metadata.notices[0])
             ratio = own.ratio
@@ -332,11 +345,36 @@ def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False
     return SiteEstimates(found, failed, ratio)
 
 
-def share_each(sites: Sequence[SiteTable], spec: FitSpec, group: Group, hidden: str | None) -> SiteEstimates:
+def _listed(pooled: Schema) -> dict[str, tuple[Level, ...]]:
+    """The levels and classes of a model in order, as the tables have them."""
+    made, merged = (MISSING_LEVEL, MERGED_LEVEL), pooled.merged
+    listed = {c: (*(one for one in own if one not in made), *merged.get(c, ())) for c, own in pooled.levels.items()}
+    if pooled.classes is not None:
+        listed[terms_of(pooled).formula.response[0]] = pooled.classes
+    return listed
+
+
+def _require_compared(own: Results, pooled: Schema) -> None:
+    """An error if the site's coefficients are compared with other levels than those of the pooled model."""
+    classes, wanted = pooled.classes or (), references_of(own.formula.terms, pooled.levels, own.metadata.names)
+    lacks = [(column, level) for column, level in wanted.items() if own.references[column] != level]
+    if own.model.run.link == "softmax" and (own.schema.classes or ())[:1] != classes[:1]:
+        lacks.append((str(own.formula.left), classes[0]))
+    if lacks:
+        raise InputError("no row has {} = {}, with which the model compares the others.".format(*lacks[0]))
+    coded = [str(one.column) for term in own.formula.terms for one in term if one.contrast.kind != Contrast().kind]
+    for column in coded:
+        if {*own.schema.levels[column]} != {*pooled.levels[column]}:
+            raise InputError(f"the contrasts of {column!r} are those of all its levels, and some have no row.")
+
+
+def share_each(
+    sites: Sequence[SiteTable], spec: FitSpec, pooled: Schema, group: Group, hidden: str | None
+) -> SiteEstimates:
     """The same for sites of several processes; ``hidden`` says why those of this process show nothing."""
     own = SiteEstimates({}, {site.name: str(hidden) for site in sites})
     if hidden is None:
-        own = fit_each(sites, spec, guarded=True)
+        own = fit_each(sites, spec, pooled, guarded=True)
     return SiteEstimates.joined(shared(group, own.plain(), SiteEstimates, discloses=SITE_TOTALS))
 
 

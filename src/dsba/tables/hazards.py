@@ -14,12 +14,14 @@ from scipy.special import gammaincc, ndtri
 
 from dsba.errors import InputError, require_known, unknown_name
 from dsba.network import Group, summed
-from dsba.tables.design import Design, designed
+from dsba.tables.design import Design, designed, not_finite_column, odd_outcome
+from dsba.tables.evaluation import require_outcome
 from dsba.tables.inputs import rows_to_predict
 from dsba.tables.models.base import symmetric
 from dsba.tables.models.cox import Cox
 from dsba.tables.models.scoring import inverse
 from dsba.tables.risk_sets import Deaths, Lives, shared_out
+from dsba.tables.schema import end_together
 from dsba.tables.survival import SCALES
 from dsba.tables.terms import SiteTable
 from dsba.types import Array
@@ -109,7 +111,7 @@ class BaselineHazard:
         X = self.results.columns_of(persons, name=name) - self.centre
         risk = np.exp(scores - self.centre @ self.results.params.to_numpy())
         at = np.searchsorted(stratum.time, np.asarray(times, np.float64), side="right")
-        zero = [np.concatenate([0.0 * part[:1], part])[at] for part in stratum[1:]]
+        zero = [np.concatenate([np.zeros((1, *part.shape[1:])), part])[at] for part in stratum[1:]]
         covariance = self.results.cov_params().to_numpy()
         rows = [_predicted(zero, x, r, covariance, conf_type) for x, r in zip(X, risk, strict=True)]
         index = pd.MultiIndex.from_product([persons.index, list(times)], names=["row", "time"])
@@ -154,6 +156,8 @@ def proportional_hazards(results: Results, sites: Sequence[SiteTable], group: Gr
 
     require_known("transform", transform, TRANSFORMED)
     cox, designs, _, z = _prepared(results, sites, group)
+    early = transform == "log" and any((d.y[d.y[:, 1] > 0, 0] <= 0.0).any() for d in designs)
+    end_together(group, "an event at the time 0 has no logarithm: use the transform identity." if early else None)
     p, g = len(z), TRANSFORMED[transform]
     own = []
     for n, one in enumerate(cox.strata_of(designs, z, group)):
@@ -192,8 +196,13 @@ def _prepared(results: Results, sites: Sequence[SiteTable], group: Group) -> tup
     spec = results.model.spec
     if results.schema.labels != "survival":
         raise InputError("only a Cox model has hazards.")
+    for site in sites:
+        require_outcome(results, site)
     raw = [designed(site, results.schema) for site in sites]
-    rows, *totals = summed(group, np.array([[len(d.y), *d.X.sum(axis=0)] for d in raw]))
+    end_together(group, not_finite_column(sites, raw) or odd_outcome(sites, [d.y for d in raw], "survival"))
+    rows, events, *totals = summed(group, np.array([[len(d.y), d.y[:, 1].sum(), *d.X.sum(axis=0)] for d in raw]))
+    if not events:
+        raise InputError("no row of the table has an event: give the rows that the model was fitted to.")
     centre = np.array(totals) / rows
     designs = [design._replace(X=design.X - centre) for design in raw]
     few = max(1, results.schema.limits.rows_per_level)

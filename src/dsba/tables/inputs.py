@@ -80,7 +80,8 @@ class GivenTables:
 def rows_to_predict(table: Any, terms: ModelTerms, name: str | None = None) -> SiteTable:
     """The rows of a frame, or of a file, a database or an open table the columns that predictions need."""
     if _is_frame(table):
-        return SiteTable(name or "the table", table.rename(columns=str))
+        called, asked = name or "the table", (*terms.formula.columns, *terms.extras)
+        return SiteTable(called, _named(called, table, asked))
     if isinstance(table, GIVEN_PLACES):
         source = TableSource.of(table)
         return rows_to_predict(open_table(source), terms, name or source.site)
@@ -127,6 +128,12 @@ def _opened(name: str, given: Any) -> Table | FrameTable:
     """The table, with names of columns that are text and differ."""
     if not _is_frame(given):
         return open_table(TableSource.of(given))
-    if repeated := [str(column) for column in given.columns[given.columns.map(str).duplicated()]]:
-        raise InputError(f"the table of {name} has several columns {repeated[0]!r}.")
-    return FrameTable(given.reset_index(drop=True).rename(columns=str))
+    return FrameTable(_named(f"the table of {name}", given.reset_index(drop=True)))
+
+
+def _named(name: str, frame: pd.DataFrame, asked: Collection[str] | None = None) -> pd.DataFrame:
+    """The frame with names of columns that are text, or an error if two (of those ``asked``) are the same."""
+    several = [str(column) for column in frame.columns[frame.columns.map(str).duplicated()]]
+    if repeated := [column for column in several if asked is None or column in asked]:
+        raise InputError(f"{name} has several columns {repeated[0]!r}.")
+    return frame.rename(columns=str)

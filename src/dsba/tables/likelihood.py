@@ -180,7 +180,7 @@ def _kept(
         LastRecord(residual=found.steps[-1], passes=float(len(found.steps)), rounds=float(network.rounds)),
         {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
-    sd = _by_name(scaling.sd, len(found.names), 1.0)
+    sd = _by_name(scaling.sd, len(found.names), 1.0, link)
     table = TableMetadata(
         found.names, sd, replace(schema, spec=spec), network.rounds, designs.notices,
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
@@ -196,9 +196,9 @@ def stored(params: Array, gathered: Array, run: FitRun, table: TableMetadata) ->
     return FittedModel(params[~at][None, :], intercept, gathered, labels, table.schema.spec, run, table=table)
 
 
-def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
-    """A number of every column for every name: classes have the columns each, cuts have none."""
-    copies = names // columns.size if columns.size else 0
+def _by_name(columns: Array, names: int, otherwise: float, link: str | None) -> tuple[float, ...]:
+    """A number of every column for every name: classes without an order have the columns each, cuts have none."""
+    copies = names // columns.size if link == "softmax" else 1
     return (*np.tile(columns, copies).tolist(), *[otherwise] * (names - copies * columns.size))
 
 
@@ -275,7 +275,7 @@ def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, ne
     return Inference(
         tuple(map(tuple, covariance.tolist())), rows - p, model.dispersed, measures.scale, measures.deviance,
         measures.null_deviance, *likelihoods, model.extra, counted_rows, measures.pearson_chi2,
-        _by_name(fitted.vif, p, 0.0),
+        _by_name(fitted.vif, p, 0.0, model.link),
     )  # fmt: skip
 
 

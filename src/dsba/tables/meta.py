@@ -214,10 +214,15 @@ def meta(
     (0.278, 0.067)
     """
     require_known("method", method, METHODS)
-    named = dict(estimates) if isinstance(estimates, Mapping) else {f"site{n}": e for n, e in enumerate(estimates)}
+    several = estimates if np.iterable(estimates) else ()
+    named: dict[str, Any] = {f"site{n}": one for n, one in enumerate(several)}
+    named = dict(estimates) if isinstance(estimates, Mapping) else named
     if len(named) < 2:
         raise InputError(f"a meta-analysis needs at least two sites, got {len(named)}.")
-    y, se = (np.array([float(pair[k]) for pair in named.values()]) for k in (0, 1))
+    try:
+        y, se = np.array([[float(estimate), float(error)] for estimate, error in named.values()]).T
+    except (TypeError, ValueError):
+        raise InputError("each site must have two numbers: an estimate and its standard error.") from None
     if not (np.isfinite(y).all() and np.isfinite(se).all() and (se > 0.0).all()):
         raise InputError("each site must have a finite estimate and a standard error above 0.")
     if max(np.abs(y).max(), se.max()) > MOST_POOLED or se.min() < 1.0 / MOST_POOLED:

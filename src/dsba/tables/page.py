@@ -282,12 +282,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def _effects(results: Results) -> str:
     """A line for every column but the intercept: the effect of one standard deviation, and its interval."""
-    effects = results.params
-    highest = effects if results.metadata.inference is None else results.conf_int().iloc[:, 1]
+    effects, known = results.params, results.metadata.inference is not None
+    highest = results.conf_int().iloc[:, 1] if known else effects
+    columns = results.vif() if known else effects  # neither the intercepts of classes nor cuts have a vif
     shown = [
         (name, sd * effects[name], sd * float(highest[name] - effects[name]))
         for name, sd in zip(results.metadata.names, results.metadata.sd, strict=True)
-        if name != INTERCEPT
+        if name != INTERCEPT and name in columns.index
     ]
     if not shown:
         return ""

@@ -7,6 +7,7 @@ import json
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from dsba.engine.run import Status
 from dsba.errors import InputError, cannot, did_you_mean, require_known
 from dsba.fitting import codec, not_converged
-from dsba.fitting.measures import Measures, ThetaFigures
+from dsba.fitting.measures import Measures, ThetaFigures, VarianceFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.fitting.spec import PRECISION, plain_of
 from dsba.network import Alone
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dsba.tables.models.base import TableModel
 
 
+RESTRICTED = "the likelihood of a random intercept is restricted (REML) and not to be compared: use wald_test."
 WITHOUT_LIKELIHOOD = "quasi-models and sampling weights have no likelihood"
 FILLED = "Missing numbers became means, as if they were measured: standard errors are too small."
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
@@ -356,8 +358,8 @@ class Results:
 
     @property
     def df_model(self) -> int:
-        """The number of coefficients without the intercept."""
-        return len(self._names) - (INTERCEPT in self._names)
+        """The number of coefficients of terms: without intercepts and cuts."""
+        return sum(map(len, self._terms.values()))
 
     @property
     def converged(self) -> bool:
@@ -488,7 +490,8 @@ class Results:
         Raises
         ------
         InputError
-            If the two models differ in outcome, rows or operator, or the other one is not smaller.
+            If the two models differ in outcome, rows or operator, the other one is not smaller, or the likelihood is a
+            restricted one, as with a random intercept.
 
         Examples
         --------
@@ -532,6 +535,8 @@ class Results:
         scores, _ = self._scores(design)
         errors = np.sqrt(np.einsum("ij,jk,ik->i", design.X, self._covariance, design.X))
         scale = self.scale if self.model.run.link == "identity" else None
+        if scale is not None and isinstance(self.metadata.figures, VarianceFigures):
+            scale += self.metadata.figures.site_variance  # of an outcome at any site
         return Prediction(scores, errors, self.mean, self._combined, scale, rows.frame.index)
 
     @property
@@ -558,15 +563,19 @@ class Results:
     @property
     def _likelihoods(self) -> tuple[float, float]:
         """Of the model, and of an intercept alone."""
+        if self.model.spec.random:
+            raise InputError(RESTRICTED)
         if self.llf is None or self.llnull is None:
             raise InputError(f"this model has no likelihood: {WITHOUT_LIKELIHOOD}. Use wald_test.")
         return self.llf, self.llnull
 
     @property
     def _terms(self) -> dict[str, list[int]]:
-        """The places of each term's coefficients, without the intercept."""
+        """The places of each term's coefficients, without the intercept; those of all classes have the columns each."""
         found: dict[str, list[int]] = {}
-        for at, term in enumerate(column_terms(self.schema)):
+        columns = column_terms(self.schema)
+        copies = len(self._names) // len(columns) if self.model.run.link == "softmax" else 1
+        for at, term in enumerate(columns * copies):
             if term:
                 found.setdefault(term, []).append(at)
         return found
@@ -606,7 +615,7 @@ class Results:
         Raises
         ------
         InputError
-            If the kind is another one, or the model has no likelihood.
+            If the kind is another one, or the model has no likelihood or a restricted one.
 
         Examples
         --------
@@ -778,7 +787,7 @@ class Results:
         >>> results.forest("falls.svg")
         """
         as_ratios = self.ratio is not None if ratios is None else ratios
-        frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
+        frame = self.tidy(as_ratios).set_index("term").iloc[sorted(chain(*self._terms.values()))]
         frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
         if frame.empty:
             raise InputError("the model is an intercept alone: there is no coefficient to draw.")
@@ -820,7 +829,8 @@ class Results:
     @property
     def event(self) -> Level | None:
         """The label whose probability is modelled, if the outcome has two labels."""
-        return None if self.schema.classes is None else self.schema.classes[-1]
+        classes = self.schema.classes
+        return None if classes is None or len(classes) > 2 else classes[-1]
 
     @property
     def references(self) -> dict[str, Level]:
@@ -1075,6 +1085,9 @@ class Results:
     def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
         """Fit the same model at each site alone.
 
+        Event, levels, knots, centres and scales are those of this model. A site without a row of a reference level is
+        among the failed ones: its coefficients would be compared with another level.
+
         Parameters
         ----------
         table : object
@@ -1100,7 +1113,7 @@ class Results:
         """
         from dsba.tables.fit import fit_each
 
-        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec)
+        return fit_each(as_sites(table, sites, terms_of(self.schema)), self.model.spec, self.schema)
 
     def columns_of(self, table: Any, *, name: str | None = None) -> Array:
         """Return the columns of the model for rows in which nothing is missing.

@@ -305,11 +305,15 @@ def hypotheses(given: Any, names: Sequence[str]) -> tuple[Array, Array, tuple[st
     """
     if isinstance(given, str):
         given = [given]
-    if len(given) and all(isinstance(one, str) for one in given):
-        found = [row for text in given for row in _Constraints(text, names).rows()]
+    texts = list(given) if isinstance(given, Sequence) or np.ndim(given) == 1 else []  # a frame is a matrix
+    if texts and all(isinstance(one, str) for one in texts):
+        found = [row for text in texts for row in _Constraints(text, names).rows()]
         lines = np.array([line for _, line in found])
         return lines[:, :-1], -lines[:, -1], tuple(text for text, _ in found)
-    R = np.atleast_2d(np.asarray(given, np.float64))
+    try:
+        R = np.atleast_2d(np.asarray(given, np.float64))
+    except (TypeError, ValueError):
+        R = np.zeros((0, 0))
     if R.ndim != 2 or R.shape[1] != len(names) or not np.isfinite(R).all():
         raise InputError(f"hypotheses are texts, or a matrix with {len(names)} columns of finite numbers.")
     return R, np.zeros(len(R)), tuple(f"c{n}" for n in range(len(R)))
