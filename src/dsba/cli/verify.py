@@ -58,8 +58,7 @@ VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify results`   `dsba v
 @verifying.command(epilog=VERIFY_EXAMPLES)
 def verify(
     path: Annotated[
-        Path,
-        typer.Argument(exists=True, help="A site's folder of a study, a copy of its totals, results, or one run."),
+        Path, typer.Argument(exists=True, help="A site's folder of a study, a copy of its totals, results, or one run.")
     ],
     approved: Annotated[str | None, typer.Option(help="The hash of the study that your site approved.")] = None,
     plugin: Plugins = None,

@@ -38,15 +38,7 @@ from dsba.tables.inputs import GivenTables, columns_of, distinct
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
-from dsba.tables.schema import (
-    MERGED_LEVEL,
-    MISSING_LEVEL,
-    end_together,
-    enforce,
-    share_unless,
-    shared,
-    usable_rows,
-)
+from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, end_together, enforce, share_unless, shared, usable_rows
 from dsba.tables.signs import marked_numbers, signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated, terms_of
 from dsba.types import Array, Flags, Level, Notify
