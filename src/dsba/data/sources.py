@@ -52,9 +52,12 @@ class Reading:
         import pandas as pd
 
         numbers = pd.to_numeric(pd.Series(self.na_values, dtype=object), errors="coerce").dropna().tolist()
-        for name in frame if self.na_values else ():
-            marked = frame[name].isin(numbers if frame[name].dtype.kind in "iuf" else [*self.na_values, *numbers])
-            if marked.any():
+        for name in (name for name in frame if self.na_values and frame[name].dtype.kind != "b"):
+            of_numbers = frame[name].dtype.kind in "iuf"
+            marked = frame[name].isin(numbers if of_numbers else [*self.na_values, *numbers])
+            if marked.any() and of_numbers:
+                frame[name] = frame[name].mask(marked)
+            elif marked.any():
                 frame[name] = frame[name].astype(object).mask(marked, None).infer_objects()
         return frame
 
