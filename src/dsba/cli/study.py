@@ -56,7 +56,7 @@ def example() -> None:
     typer.echo(asset("dsba.study", "example.toml"), nl=False)
 
 
-policy = typer.Typer(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
+policy = Commands(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
 study.add_typer(policy, name="policy")
 
 
