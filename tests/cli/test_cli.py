@@ -36,6 +36,13 @@ def test_data_info_tells_the_file(tmp_path):
     assert "news20.binary" in run("data", "list").stdout
 
 
+@pytest.mark.parametrize("option", ["--key", "--data", "--policy"])
+def test_a_study_is_not_checked_for_a_site_without_a_name(option, tmp_path):
+    (tmp_path / "study.toml").write_text(CliRunner().invoke(cli.app, ["study", "example"]).stdout)
+    said = CliRunner().invoke(cli.app, ["study", "check", str(tmp_path / "study.toml"), option, "mine"])
+    assert "are of one site: give --site as well" in str(said.exception)
+
+
 def test_no_flag_has_a_kind_of_value():
     assert "bool" not in CliRunner().invoke(cli.app, ["study", "policy", "--help"]).stdout
 

@@ -132,6 +132,8 @@ def check(
     from dsba.study.file import load
     from dsba.study.policy import load as load_policy
 
+    if site is None and not (key is data is policy is None):
+        raise InputError("--key, --data and --policy are of one site: give --site as well.")
     key = None if site is None else key or Path(f"{site}.pem")
     own = load_policy(policy, key)
     show_findings(findings(load(file), site, key, data, own), plain)
