@@ -520,6 +520,14 @@ def test_what_results_do_not_have_is_refused(swept, ask, sentence):
         ask(swept)
 
 
+def test_a_sweep_over_what_has_no_number_is_refused(tmp_path):
+    """Each seed has a graph of its own, and so a gap of its own."""
+    network = {"graph": "random", "n_nodes": 4, "seed": "each"}
+    found = run(SMALL | {"network": [network], "seeds": [0, 1]}, tmp_path / "out", workers=1, report=False)
+    with pytest.raises(dsba.InputError, match="no finished run has a number for gamma"):
+        found.sweep("gamma")
+
+
 def test_the_map_of_a_case_by_its_title(swept):
     assert swept.map(swept.cases[0].data, tol=0.1)
 

@@ -338,6 +338,8 @@ class ExperimentResults(FinishedRuns):
         """
         self._some(self.cases)
         found = sweeps.sweep(self, x, cost, tol, relative_to)
+        if not found:
+            raise InputError(f"no finished run has a number for {x}.")
         about = axis_title(cost) if relative_to is None else f"{SHORT[cost]}, as a multiple of {relative_to}'s"
         return sweeps.draw_sweep(found, x, about, self.labels, _size(width, font_size), _columns(ncols, width))
 
