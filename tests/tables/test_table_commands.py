@@ -36,6 +36,7 @@ KEYS |= {
     "llnull",
     "null_deviance",
 }
+KEYS |= {"figures", "test"}
 KEYS |= {"formula", "operator", "pearson_chi2", "scale", "df_model", "df_resid", "converged", "vif", "terms"}
 
 
