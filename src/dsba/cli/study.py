@@ -132,7 +132,7 @@ def check(
     from dsba.study.file import load
     from dsba.study.policy import load as load_policy
 
-    if site is None and not (key is data is policy is None):
+    if site is None and (key or data or policy) is not None:
         raise InputError("--key, --data and --policy are of one site: give --site as well.")
     key = None if site is None else key or Path(f"{site}.pem")
     own = load_policy(policy, key)
