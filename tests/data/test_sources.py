@@ -152,6 +152,15 @@ def test_a_workbook_of_several_sheets_is_refused(tmp_path):
         open_table(tmp_path / "t.xlsx")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_an_encoding_may_stand_beside_files_of_ascii(encoding, tmp_path):
+    """ASCII is UTF-8, and was read as letters of two bytes."""
+    for written in ("ascii", encoding):
+        (tmp_path / "t.csv").write_bytes("age,sex\n40,F\n".encode(written))
+        table = open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding=encoding)))
+        assert table.read().to_dict("list") == {"age": [40], "sex": ["F"]}
+
+
 def test_the_rows_of_a_workbook_do_not_depend_on_the_columns(tmp_path):
     """A missing last value of one column ended the table there, and moved the rows above it."""
     table = pd.DataFrame({"id": ["007", "7", "8"], "x": [1.0, np.nan, np.nan], "group": ["01", "1", "2"]})
