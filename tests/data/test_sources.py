@@ -257,6 +257,12 @@ def test_marks_of_missing_values_among_whole_numbers(name, tmp_path):
     assert found["x"].dtype.kind == "f"
 
 
+@pytest.mark.parametrize("mark", ["-999", -999, [-999]])
+def test_one_mark_need_not_stand_in_a_list(mark):
+    """Each letter of the text was a mark, and so 9 was missing."""
+    assert dsba.table_source("t.csv", na_values=mark).reading.na_values == ("-999",)
+
+
 def test_marks_leave_nullable_numbers_numbers_and_truth_values_alone():
     table = pd.DataFrame({"x": pd.array([0, None, 3], dtype="Int64"), "old": [False, True, True]})
     found = Reading(na_values=("0",)).without_marks(table)

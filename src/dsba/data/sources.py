@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,7 @@ def table_source(
     encoding : str or None
         Of text that is not UTF-8: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, ...
     na_values : Sequence[object]
-        Other marks of a missing value, in every column, such as ``[-999, "unknown"]``.
+        Other marks of a missing value, in every column, such as ``[-999, "unknown"]``; or one mark.
     decimal : str or None
         The mark before decimals in text, if it is not found out.
 
@@ -95,7 +95,8 @@ def table_source(
     >>> print(dsba.table_source("visits.csv", encoding="latin-1", na_values=[-999]))
     visits.csv
     """
-    return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, na_values)), decimal))
+    marks = [na_values] if isinstance(na_values, str) or not isinstance(na_values, Iterable) else na_values
+    return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, marks)), decimal))
 
 
 @dataclass(frozen=True)
