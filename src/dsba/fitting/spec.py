@@ -227,9 +227,6 @@ class FitSpec:
         return [one.name for one in own if getattr(self, one.name) != OPTIONS[one.name].check(one.name, one.default)]
 
     def _require_one_model(self) -> None:
-        for name, given in (("strata", self.strata == "site"), ("ties", self.ties != TIES[0]), ("grid", self.grid)):
-            if given and self.operator != "cox":
-                raise InputError(f"{name} is for Cox models, with the operator cox.")
         if self.weights is None and self.weight_kind != PRECISION:
             raise InputError(f"weight_kind = {self.weight_kind} belongs to a column of weights: give weights as well.")
         if self.weight_kind == SAMPLING and self.cov == CLASSICAL:
