@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba import cli
+from dsba.cli.lab import command_line
 
 
 def run(*args, **options):
@@ -32,6 +34,41 @@ def test_data_info_tells_the_file(tmp_path):
     for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "1 to 3; read as counted from 1", "sha256"):
         assert words in shown.stdout
     assert "news20.binary" in run("data", "list").stdout
+
+
+@pytest.mark.parametrize("option", ["--key", "--data", "--policy"])
+def test_a_study_is_not_checked_for_a_site_without_a_name(option, tmp_path):
+    (tmp_path / "study.toml").write_text(CliRunner().invoke(cli.app, ["study", "example"]).stdout)
+    said = CliRunner().invoke(cli.app, ["study", "check", str(tmp_path / "study.toml"), option, "mine"])
+    assert "are of one site: give --site as well" in str(said.exception)
+
+
+def test_no_flag_has_a_kind_of_value():
+    assert "bool" not in CliRunner().invoke(cli.app, ["study", "policy", "--help"]).stdout
+
+
+def test_labels_of_many_digits_are_counted_each(tmp_path):
+    (tmp_path / "tiny").write_text("1000000 1:2\n1000001 1:1\n-0.5 1:3\n")
+    found = json.loads(CliRunner().invoke(cli.app, ["data", "info", str(tmp_path / "tiny"), "--json"]).stdout)
+    assert found["labels"] == {"-0.5": 1, "1000000": 1, "1000001": 1}
+
+
+def test_an_embedded_set_need_not_be_fetched():
+    assert "embedded" in CliRunner().invoke(cli.app, ["data", "fetch", "breast-cancer"]).stdout
+    assert json.loads(CliRunner().invoke(cli.app, ["data", "fetch", "breast-cancer", "--json"]).stdout) == {
+        "breast-cancer": None
+    }
+
+
+def test_the_user_of_a_database_is_in_no_command_line(monkeypatch):
+    url = "postgresql://alice@host/db?table=visits&sslkey=mine"
+    monkeypatch.setattr(sys, "argv", ["dsba", "train", url, f"--data={url}", "--formula=y ~ a == 1", "m\udce9.toml"])
+    line = command_line()
+    assert line.count("postgresql://host/db?table=visits") == 2
+    assert "alice" not in line
+    assert "sslkey" not in line
+    assert "'--formula=y ~ a == 1'" in line
+    assert line.encode()  # a name of a file that is not UTF-8
 
 
 def test_data_info_compares_with_the_registered_file(tmp_path):

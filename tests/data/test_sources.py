@@ -152,6 +152,32 @@ def test_a_workbook_of_several_sheets_is_refused(tmp_path):
         open_table(tmp_path / "t.xlsx")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_an_encoding_may_stand_beside_files_of_ascii(encoding, tmp_path):
+    """ASCII is UTF-8, and was read as letters of two bytes."""
+    for written in ("ascii", encoding):
+        (tmp_path / "t.csv").write_bytes("age,sex\n40,F\n".encode(written))
+        table = open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding=encoding)))
+        assert table.read().to_dict("list") == {"age": [40], "sex": ["F"]}
+
+
+def test_the_rows_of_a_workbook_do_not_depend_on_the_columns(tmp_path):
+    """A missing last value of one column ended the table there, and moved the rows above it."""
+    table = pd.DataFrame({"id": ["007", "7", "8"], "x": [1.0, np.nan, np.nan], "group": ["01", "1", "2"]})
+    table.to_excel(tmp_path / "t.xlsx", index=False)
+    file = open_table(tmp_path / "t.xlsx")
+    assert len(file.read(["x"])) == len(file.read(["id"])) == len(file.read()) == 3
+    assert file.texts(["id"])["id"].tolist() == ["007", "7", "8"]
+    assert file.read(["group"], codes=["group"])["group"].tolist() == ["01", "1", "2"]
+
+
+def test_cells_of_several_types_are_texts_to_people(tmp_path):
+    table = pd.DataFrame({"a": ["007", 8, None], "n": [1, 2, 3], "b": [True, False, True]})
+    table.to_excel(tmp_path / "t.xlsx", index=False)
+    found = open_table(tmp_path / "t.xlsx").texts(["a", "n", "b"])
+    assert found.to_csv(index=False) == "a,n,b\n007,1,True\n8,2,False\n,3,True\n"
+
+
 # How text is read ----------------------------------------------------------------------------------
 
 
@@ -220,6 +246,28 @@ def test_other_marks_of_missing_values(name, tmp_path):
     assert found.isna().to_numpy().tolist() == [[False] * 3, [True] * 3, [False] * 3]
     assert [column.dtype.kind for _, column in found[["x", "y"]].items()] == ["f", "f"]
     assert marked.digest != plain.digest  # read in another way the rows are others
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.xlsx", "t.parquet"])
+def test_marks_of_missing_values_among_whole_numbers(name, tmp_path):
+    table = pd.DataFrame({"x": [1, -999, 2], "sex": ["F", "unknown", "M"], "old": [True, False, True]})
+    {"t.csv": table.to_csv, "t.xlsx": table.to_excel, "t.parquet": table.to_parquet}[name](tmp_path / name, index=False)
+    found = open_table(TableSource(str(tmp_path / name), Reading(na_values=("-999", "unknown")))).read()
+    assert found.isna().to_numpy().tolist() == [[False] * 3, [True, True, False], [False] * 3]
+    assert found["x"].dtype.kind == "f"
+
+
+@pytest.mark.parametrize("mark", ["-999", -999, [-999]])
+def test_one_mark_need_not_stand_in_a_list(mark):
+    """Each letter of the text was a mark, and so 9 was missing."""
+    assert dsba.table_source("t.csv", na_values=mark).reading.na_values == ("-999",)
+
+
+def test_marks_leave_nullable_numbers_numbers_and_truth_values_alone():
+    table = pd.DataFrame({"x": pd.array([0, None, 3], dtype="Int64"), "old": [False, True, True]})
+    found = Reading(na_values=("0",)).without_marks(table)
+    assert found["x"].dtype == "Int64"
+    assert found.isna().to_numpy().tolist() == [[True, False], [True, False], [False, False]]
 
 
 @pytest.mark.parametrize("mark", ["-1", "-999", "0", "1e3"])

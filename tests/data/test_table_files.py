@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import gzip
 import hashlib
 import io
@@ -268,6 +269,23 @@ def test_an_index_of_a_parquet_file_is_a_column(tmp_path):
         frame.set_index(index).to_parquet(tmp_path / "t.parquet")
         pd.testing.assert_frame_equal(TableFile(tmp_path / "t.parquet").read(["age", "x"]), frame[["age", "x"]])
         pd.testing.assert_frame_equal(TableFile(tmp_path / "t.parquet").texts(["id"]), frame[["id"]])
+
+
+def test_the_numbers_of_chosen_rows_are_no_column_of_a_parquet_file(tmp_path):
+    """pandas writes them without a name, and they were asked for by the one that it makes up."""
+    frame = pd.DataFrame({"age": [60, 50, 70, 80]})
+    frame[frame["age"] > 50].to_parquet(tmp_path / "t.parquet")
+    table = TableFile(tmp_path / "t.parquet")
+    assert table.names == ["age"]
+    assert table.read()["age"].tolist() == [60, 70, 80]
+
+
+def test_decimal_numbers_of_a_parquet_file_are_numbers(tmp_path):
+    prices = pa.array([decimal.Decimal("1.50"), None], pa.decimal128(10, 2))
+    pq.write_table(pa.table({"price": prices}), tmp_path / "t.parquet")
+    table = TableFile(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(table.read()["price"], [1.5, np.nan])
+    assert table.texts(["price"]).to_csv(index=False) == 'price\n1.50\n""\n'
 
 
 # Read once -----------------------------------------------------------------------------------------

@@ -54,6 +54,22 @@ def test_weights_and_given_folds():
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
 
 
+@pytest.mark.parametrize("chosen", ["masks", "from the end", "some twice"])
+def test_folds_are_given_as_to_scikit_learn(chosen):
+    """A mask chose the rows 0 and 1."""
+    splits = folds_of(np.zeros(len(Y)), 3)
+    if chosen == "masks":
+        splits = [tuple(np.isin(np.arange(len(Y)), part) for part in pair) for pair in splits]
+    elif chosen == "from the end":
+        splits = [(fit - len(Y), test - len(Y)) for fit, test in splits]
+    else:
+        splits = [(np.append(fit, fit[:50]), np.append(test, test[:20])) for fit, test in splits]
+    alphas = [1.0, 0.1]
+    theirs = ElasticNetCV(cv=splits, alphas=alphas, **TIGHT).fit(X, Y)
+    ours = DecentralizedElasticNetCV(cv=splits, alphas=alphas).fit(X, Y)
+    np.testing.assert_allclose(ours.mse_path_, theirs.mse_path_, rtol=1e-7)
+
+
 def test_the_rule_of_one_standard_error():
     low = DecentralizedElasticNetCV(cv=4).fit(X, Y, nodes=NODES)
     near = DecentralizedElasticNetCV(cv=4, rule="1se").fit(X, Y, nodes=NODES)
@@ -87,6 +103,14 @@ def test_three_processes_have_the_bits_of_one():
         ({"cv": 1}, "cv must be"),
         ({"alphas": [-1.0]}, "alphas must be"),
         ({"cv": [(np.arange(9), np.arange(0))]}, "fewer folds"),
+        ({"cv": []}, "cv must be a number of folds, or pairs"),
+        ({"cv": "5"}, "cv must be a number of folds, or pairs"),
+        ({"cv": [(np.arange(9), [9999])]}, "cv must be a number of folds, or pairs"),
+        ({"alphas": 0.1}, "alphas must be a list"),
+        ({"alphas": None}, "alphas must be a list"),
+        ({"alphas": []}, "alphas must be a list"),
+        ({"l1_ratio": []}, "l1_ratio must be a list"),
+        ({"eps": np.inf}, "eps must be between 0 and 1"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, sentence):

@@ -29,6 +29,7 @@ from sklearn.utils import estimator_checks
 import dsba
 from dsba import (
     DecentralizedAUCClassifier,
+    DecentralizedClassifier,
     DecentralizedHuber,
     DecentralizedLogisticRegression,
     DecentralizedPoisson,
@@ -376,6 +377,22 @@ def test_a_registered_loss_with_a_fixed_width():
     y = y / y.std()
     ours = DecentralizedRegressor(operator=dsba.operators.Huber(0.5), **TIGHT).fit(X, y)
     assert np.abs(X.T @ np.clip(ours.predict(X) - y, -0.5, 0.5) + ours.coef_).max() < 1e-6
+
+
+def test_a_loss_of_counts_predicts_counts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = rng.poisson(np.exp(X[:, 0]))
+    ours = DecentralizedRegressor(operator="poisson", alpha=200 * 0.1, n_nodes=4, **TIGHT).fit(X, y)
+    counts = DecentralizedPoisson(alpha=0.1, n_nodes=4, **TIGHT).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), counts.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [DecentralizedClassifier, DecentralizedRegressor])
+def test_a_loss_of_several_scores_is_refused(cls):
+    """The classifier made one model against the rest for each class, each with several scores, and mixed them up."""
+    with pytest.raises(dsba.InputError, match=rf"{cls.__name__} fits losses of one score, and Softmax has one for"):
+        cls(operator="softmax").fit(np.eye(6), [0, 1, 2, 0, 1, 2])
 
 
 # The door ------------------------------------------------------------------------------------------

@@ -35,6 +35,13 @@ def test_two_classes_and_numbers():
     assert counts.tolist() == np.diag([15] * 4).tolist()  # sorted numbers: a quarter of them at every node
 
 
+def test_every_label_has_a_look_of_its_own():
+    """The eleventh label had the colour of the first one."""
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.repeat(np.arange(20), 3)
+    (axes,) = dsba.lab.holdings(dsba.Problem.from_arrays(X, y, "softmax", n_nodes=3)).axes
+    assert len({(group[0].get_facecolor(), group[0].get_hatch()) for group in axes.containers}) == 20
+
+
 def test_what_cannot_be_drawn_is_refused():
     def work(net):
         rows = np.arange(8.0).reshape(4, 2) + net.rank

@@ -25,6 +25,22 @@ def test_tuning_one_method_keeps_the_description_of_a_finished_comparison(finish
     assert {run.method for run in ExperimentResults.load(out).runs} == {"EXTRA", "DSBA"}
 
 
+def test_options_of_the_papers_experiment_do_not_belong_to_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(read(TINY).to_toml())
+    for option in (["--max-passes", "3"], ["--tune-passes", "2"], ["--data", "a9a"], ["--problem", "auc"]):
+        said = CliRunner().invoke(app, ["tune", str(file), *option, "--out", str(tmp_path / "out")])
+        assert str(said.exception) == f"{option[0]} is for the paper's experiment, and {file} has its own."
+
+
+def test_tuning_says_what_is_left_out(tmp_path):
+    file = tmp_path / "mine.toml"
+    methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "saga", "step_size": "auto"}]
+    file.write_text(read(TINY | {"method": methods}).to_toml())
+    said = CliRunner().invoke(app, ["tune", str(file), "--out", str(tmp_path / "out"), "--workers", "1"])
+    assert said.output.startswith("SAGA is left out for ridge on breast cancer (real): ")
+
+
 def test_tuning_one_method_searches_for_no_other(tmp_path):
     out, file = tmp_path / "out", tmp_path / "mine.toml"
     methods = [{"algorithm": name, "grid": {"step_size": [0.5]}} for name in ("extra", "dgd")]

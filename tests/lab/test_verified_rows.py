@@ -41,6 +41,15 @@ def test_one_row_is_verified_by_its_file(results):
         list(verify_results(results.folder, read(results.folder.config), "1f0c"))
 
 
+def test_a_folder_of_results_may_lie_in_one_called_runs(tmp_path, monkeypatch):
+    method = [{"algorithm": "extra", "step_size": "auto"}]
+    results = run(SMALL | {"stop": {"max_passes": 2}, "method": method}, tmp_path / "runs" / "mine", workers=1)
+    done = CliRunner().invoke(app, ["verify", str(results.folder.root)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    monkeypatch.chdir(results.folder.root / "runs")
+    assert CliRunner().invoke(app, ["verify", f"{results.runs[0].id}.dsba"]).output.startswith("ok ")
+
+
 def test_a_published_row_says_how_to_check_it(results, tmp_path):
     """Identifier, seed, commit and command are in the CSV file, in the LaTeX table and on the page."""
     (tmp_path / "e.toml").write_text(results.folder.config.read_text())

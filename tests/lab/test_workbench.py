@@ -503,6 +503,56 @@ def test_a_latex_table_without_packages(swept):
     assert r"\textbf" in table
 
 
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda found: found.to_latex(["banana"]), "unknown cost 'banana'"),
+        (lambda found: found.plot("banana"), "unknown column 'banana'"),
+        (lambda found: found.plot(y="auc"), "unknown column 'auc'"),
+        (lambda found: found.plot(panels=[]), "has no finished run to show"),
+        (lambda found: found.plot(width=-1), "width must be a number > 0"),
+        (lambda found: found.sweep(width=0), "width must be a number > 0"),
+        (lambda found: found.map("banana"), "unknown panel 'banana'"),
+    ],
+)
+def test_what_results_do_not_have_is_refused(swept, ask, sentence):
+    with pytest.raises(dsba.InputError, match=sentence):
+        ask(swept)
+
+
+def test_a_sweep_over_what_has_no_number_is_refused(tmp_path):
+    """Each seed has a graph of its own, and so a gap of its own."""
+    network = {"graph": "random", "n_nodes": 4, "seed": "each"}
+    found = run(SMALL | {"network": [network], "seeds": [0, 1]}, tmp_path / "out", workers=1, report=False)
+    with pytest.raises(dsba.InputError, match="no finished run has a number for gamma"):
+        found.sweep("gamma")
+
+
+def test_the_map_of_a_case_by_its_title(swept):
+    assert swept.map(swept.cases[0].data, tol=0.1)
+
+
+def test_results_without_a_finished_run_say_so(tmp_path):
+    method = {"algorithm": "extra", "grid": {"step_size": [1.0]}}
+    results = run(SMALL | {"stop": {"max_passes": 2}, "method": [method]}, tmp_path / "out", workers=1, tune_only=True)
+    for ask in (results.to_frame, results.plot, results.sweep, results.map):
+        with pytest.raises(dsba.InputError, match="out has no finished run to show"):
+            ask()
+
+
+@pytest.mark.parametrize("workers", [-1, 1.5, "2"])
+def test_a_wrong_number_of_workers_is_refused(workers, tmp_path):
+    with pytest.raises(dsba.InputError, match="workers must be an integer >= 1"):
+        run(SMALL, tmp_path / "out", workers=workers)
+
+
+def test_a_label_of_two_lines_stays_in_the_comment(tmp_path):
+    method = {"algorithm": "extra", "step_size": "auto", "label": "one\n\\input{two}"}
+    results = run(SMALL | {"stop": {"max_passes": 2}, "method": [method]}, tmp_path / "out", workers=1, report=False)
+    comments = results.to_latex().partition(r"\begin")[0].splitlines()
+    assert all(line.startswith("% ") for line in comments)
+
+
 def test_another_link_is_another_time(swept):
     fast, slow = swept.on(dsba.Link(0.0, 8e12)), swept.on(dsba.Link(1.0, 8e12))
     id = swept.runs[0].id

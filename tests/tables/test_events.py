@@ -66,6 +66,24 @@ def test_an_event_is_written_as_its_column_has_it_or_as_text(coding, event):
     assert (found.params == ours.params).all()
 
 
+@pytest.mark.parametrize("operator", ["ordinal", "multinomial"])
+def test_of_more_than_two_labels_none_is_the_event(operator):
+    frame = pooled(hospitals())
+    fit = dsba.fit(frame.assign(stage=frame["age"] // 30), "stage ~ crp", operator, sites="site")
+    assert len(fit.schema.classes) > 2
+    assert fit.event is None
+    assert "event" not in fit.headline()
+
+
+def test_plain_results_have_what_the_summary_has_beside_coefficients():
+    frame = pooled(hospitals())
+    counted = dsba.fit(frame, "visits ~ age", "negative-binomial", sites="site")
+    assert counted.plain()["figures"] == {"theta": counted.theta, "theta_se": counted.metadata.figures.theta_se}
+    tested = dsba.fit(frame, "outcome ~ age", sites="site", test_share=0.3)
+    assert tested.plain()["test"]["auc"] == tested.test.auc
+    assert json.loads(json.dumps(tested.plain()))["test"]["rows"] == tested.test.rows
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -152,6 +152,13 @@ def test_what_is_no_table_is_refused(given, sentence, tmp_path, monkeypatch):
         assert SECRET not in str(caught.value)
 
 
+def test_two_tables_of_one_name_are_refused():
+    """The first one was left out."""
+    one, two, three = hospitals().values()
+    with pytest.raises(dsba.InputError, match="two tables have the same name"):
+        dsba.fit({1: one, "1": two, "2": three}, "cost ~ age", "linear")
+
+
 def test_tables_and_formula_in_the_wrong_order_and_two_ways_to_name_sites(tmp_path):
     with pytest.raises(dsba.InputError, match="takes the table first and the formula second"):
         dsba.fit(FORMULA, pooled(hospitals()))

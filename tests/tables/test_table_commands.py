@@ -36,6 +36,7 @@ KEYS |= {
     "llnull",
     "null_deviance",
 }
+KEYS |= {"figures", "test"}
 KEYS |= {"formula", "operator", "pearson_chi2", "scale", "df_model", "df_resid", "converged", "vif", "terms"}
 
 
@@ -155,6 +156,25 @@ def test_kept_columns_are_as_the_file_has_them(tmp_path):
         "id,code", "0017,1E5", ",NA", "123456789012345678901,2", "=1+1,-"
     ]  # fmt: skip
     assert len(ask("predict", tmp_path / "run", tmp_path / "new.csv").splitlines()) == 5
+
+
+def test_a_kept_column_may_not_be_called_as_the_predictions(tmp_path):
+    """It was replaced by them."""
+    files = tables(tmp_path)
+    ask("train", *files, "--formula", "readmitted ~ age", "--out", tmp_path / "run")
+    (tmp_path / "new.csv").write_text("prediction,age\n5,50\n")
+    told = refused("predict", tmp_path / "run", tmp_path / "new.csv", "--keep", "prediction")
+    assert "the predictions have a column 'prediction' of their own" in told
+    told = refused("evaluate", tmp_path / "run", *files, "--plot", tmp_path / "p.png")
+    assert "this plot is an .svg file, got 'p.png'" in told
+
+
+def test_a_site_may_be_called_as_a_file_whose_name_is_no_text(tmp_path):
+    files = tables(tmp_path)
+    odd = files[0].rename(files[0].with_name("a\udce9.csv"))
+    code, text = run(*TRAIN, odd, *files[1:], "--formula", "readmitted ~ age", "--out", tmp_path / "run")
+    assert code == 0, text
+    assert r"a\udce9" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_codes_with_leading_zeros_are_levels_of_their_own(tmp_path):

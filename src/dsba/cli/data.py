@@ -56,11 +56,13 @@ def fetch(
     plain: Json = False,
 ) -> None:
     """Download data sets into the cache; those that are here already are left alone."""
+    from dsba.data import EMBEDDED
+
     files = {}
     for name in names:
-        files[name] = _fetch(name, mirror or [])
+        files[name] = None if name in EMBEDDED else _fetch(name, mirror or [])
         if not plain:
-            typer.echo(f"{name}: {files[name]}")
+            typer.echo(f"{name}: {files[name] or 'embedded, needs no file'}")
     if plain:
         echo_json(files)
 
@@ -110,11 +112,11 @@ def _content(file: str) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{error} (`dsba data list` shows the known names).") from None
     X, y = data.load(file)
-    values, counts = np.unique(y, return_counts=True)
+    values, counts = (array.tolist() for array in np.unique(y, return_counts=True))
     return {
         "file": path and str(path), "rows": X.shape[0], "columns": X.shape[1], "nonzeros": int(X.nnz),
         "empty_rows": int((np.diff(X.indptr) == 0).sum()),
-        "labels": {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)},
+        "labels": {repr(value).removesuffix(".0"): count for value, count in zip(values, counts, strict=True)},
         "indices": path and data.index_range(path), "checksum": path and checksum(path),
         "registered": _beside_registered(file, path, X.shape),
     }  # fmt: skip

@@ -72,6 +72,7 @@ TunePasses = Annotated[float | None, typer.Option(help="Passes of the first roun
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with several, medians and bands are shown.")]
 
 
+USUAL_PASSES = 60
 STOPPED = "\nStopped. Finished runs are kept; the same command goes on from here."
 ALL_METHODS = "all"  # what --force without a method means
 
@@ -99,7 +100,7 @@ def reproduce(
     out: Out = Path("results"),
     data: DataNames = None,
     problem: ProblemNames = None,
-    max_passes: Passes = 60,
+    max_passes: Passes = USUAL_PASSES,
     gap_tol: GapTol = None,
     tune_passes: TunePasses = None,
     seed: Seeds = None,
@@ -147,7 +148,9 @@ def tune(
     data: DataNames = None,
     problem: ProblemNames = None,
     method: Annotated[list[str] | None, typer.Option(help="Only these methods, by their labels.")] = None,
-    max_passes: Passes = 60,
+    max_passes: Annotated[
+        float | None, typer.Option(help="Passes over the data per run.", show_default=str(USUAL_PASSES))
+    ] = None,
     tune_passes: TunePasses = None,
     workers: Workers = None,
     force: Force = None,
@@ -155,12 +158,20 @@ def tune(
 ) -> None:
     """The step-size search by itself: successive halving over each method's grid, its table saved."""
     from dsba.lab import run
+    from dsba.lab.runner import check
 
-    experiment = (
-        read_allowed(file, plugin) if file else _paper(data, problem, max_passes=max_passes, tune_passes=tune_passes)
-    )
+    budgets, methods = {"max_passes": max_passes, "tune_passes": tune_passes}, _split(method)
+    if file is None:
+        experiment = _paper(data, problem, **budgets | {"max_passes": max_passes or USUAL_PASSES})
+    elif odd := [name for name, value in ({"data": data, "problem": problem} | budgets).items() if value is not None]:
+        raise InputError(f"--{odd[0].replace('_', '-')} is for the paper's experiment, and {file} has its own.")
+    else:
+        experiment = read_allowed(file, plugin)
+    plan = replace(check(experiment, methods), place=file.parent if file else Path())
+    for sentence in plan.left_out:
+        typer.echo(sentence)
     with stoppable(STOPPED):
-        results = run(experiment, out, tune_only=_split(method) or True, **_options(workers, force))
+        results = run(plan, out, tune_only=methods or True, **_options(workers, force))
     rows = [
         [c["data"], c["problem"], c["method"], c["parameters"], f"{c['factor']:.3g}",
          "diverged" if c["value"] is None else f"{c['metric']} {c['value']:.1e}"]
@@ -255,8 +266,14 @@ def stoppable(sentence: str) -> Iterator[None]:
 
 def command_line() -> str:
     """The command that was given, as one would type it. The URL of a database stands there without its user."""
-    sources = [TableSource(word) for word in sys.argv[1:]]
-    return shlex.join(["dsba", *(str(one) if one.is_database else one.place for one in sources)])
+    text = shlex.join(["dsba", *map(_without_user, sys.argv[1:])])
+    return text.encode(errors="backslashreplace").decode()  # a name of a file need not be UTF-8
+
+
+def _without_user(word: str) -> str:
+    _, _, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    source = TableSource(value)
+    return word.removesuffix(value) + str(source) if source.is_database else word
 
 
 def _split(values: Sequence[str] | None) -> list[str]:

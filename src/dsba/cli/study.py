@@ -56,7 +56,7 @@ def example() -> None:
     typer.echo(asset("dsba.study", "example.toml"), nl=False)
 
 
-policy = typer.Typer(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
+policy = Commands(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
 study.add_typer(policy, name="policy")
 
 
@@ -132,6 +132,8 @@ def check(
     from dsba.study.file import load
     from dsba.study.policy import load as load_policy
 
+    if site is None and (key or data or policy) is not None:
+        raise InputError("--key, --data and --policy are of one site: give --site as well.")
     key = None if site is None else key or Path(f"{site}.pem")
     own = load_policy(policy, key)
     show_findings(findings(load(file), site, key, data, own), plain)

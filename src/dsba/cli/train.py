@@ -324,7 +324,7 @@ def predict(
 
 
 def _write(file: Path, text: str) -> None:
-    write_whole(file, text.encode())
+    write_whole(file, text.encode(errors="backslashreplace"))  # a site is called as its file, whose name may be odd
 
 
 @tables.command(epilog=EVALUATE_EXAMPLES)
@@ -489,6 +489,8 @@ def _plot(pooled: Measures, plot: Path | None, roc: Path | None) -> None:
 
     for file, key, draw in ((plot, "calibration", picture), (roc, "roc", roc_picture)):
         if file is not None:
+            if file.suffix.lower() != ".svg":
+                raise InputError(f"this plot is an .svg file, got {file.name!r}.")
             points = getattr(pooled, key, None)
             if not points:
                 raise InputError(f"there is no {key} to plot: it is of models and rows of two classes.")
@@ -507,6 +509,8 @@ def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep:
     kept = table.texts(keep, beside=columns_to_predict(table, results.needed))
     found = results.predict(table, labels=label, name=file.site)
     columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each
+    if taken := [name for name in map(str, columns) if name in keep]:
+        raise InputError(f"the predictions have a column {taken[0]!r} of their own: rename the one to keep.")
     if gaps := int(columns.isna().any(axis=1).sum()):
         why = "a value that the model needs is missing, or a function of it is not a number"
         typer.echo(f"{gaps:,} of {len(columns):,} rows have no prediction: {why}.", err=True)

@@ -38,7 +38,7 @@ def _results(path: Path, approved: str | None, allowed: Code) -> Iterator[Findin
     from dsba.lab.folder import RUNS, Folder
     from dsba.lab.verify import verify_results
 
-    row = path.parent.name == RUNS
+    row = path.is_file() and path.parent.name == RUNS  # a folder of results may itself lie in one that is called so
     folder = Folder(path.parent.parent if row else path)
     return verify_results(folder, read_allowed(folder.config, allowed), path.stem if row else None)
 
@@ -71,6 +71,7 @@ def verify(
     The exit code is 1 if anything is wrong, and 4 if nothing is known to be wrong and something could not be computed
     again.
     """
+    path = path.resolve() if path.is_file() else path
     places = (path, path.parent.parent) if path.is_file() else (path,)
     kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if any((place / name).exists() for place in places)]
     if not kinds:

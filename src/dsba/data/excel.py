@@ -40,9 +40,12 @@ def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
 
     marks = [*MISSING_MARKS, *file.reading.na_values]
     frame = pd.read_excel(file, engine="openpyxl", usecols=wanted, na_values=marks, keep_default_na=False)
-    return frame.dropna(how="all").reset_index(drop=True) if frame.iloc[-1:].isna().all(axis=None) else frame
+    return file.reading.without_marks(frame)  # pandas looks for no mark among whole numbers
 
 
 def texts(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
-    """The same: a file that knows its types has numbers and texts as they were."""
-    return read(file, wanted)
+    """The wanted columns, of the same rows; pandas would read a text such as 007 as a number."""
+    import pandas as pd
+
+    cells = pd.read_excel(file, engine="openpyxl", usecols=wanted, dtype=object, na_filter=False).infer_objects()
+    return cells.astype({name: str for name in cells if cells[name].dtype == object})

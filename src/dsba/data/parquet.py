@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from dsba.data.bounds import most_bytes, require_within
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PARQUET_MARK = b"PAR1"
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes the numbers of rows that were chosen from more
 CELL = 8  # bytes of a number, and of the place of a text
 
 
@@ -21,17 +23,27 @@ def recognises(head: bytes) -> bool:
 
 
 def names(file: HashedFile) -> list[Any]:
-    """The columns of the file's schema, and an index of numbers in a row, which pandas only describes."""
+    """The columns of the file's schema, and an index with a name, which pandas may only describe."""
     require_package("reading Parquet", "pyarrow", "parquet")
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(file)
     ranges = (index["name"] for index in _index(schema) if isinstance(index, dict) and index.get("name"))
-    return [*schema.names, *ranges]
+    return [*(name for name in schema.names if not UNNAMED_INDEX.fullmatch(name)), *ranges]
 
 
 def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
-    """The wanted columns, whether pandas had them as columns or as an index."""
+    """The wanted columns. Decimal numbers, which are objects to pandas, become floats."""
+    import pyarrow.parquet as pq
+    import pyarrow.types as types
+
+    frame = texts(file, wanted)
+    decimals = {field.name for field in pq.read_schema(file) if types.is_decimal(field.type)}
+    return file.reading.without_marks(frame.astype(dict.fromkeys(decimals.intersection(frame), "float64")))
+
+
+def texts(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
+    """The wanted columns as they are, whether pandas had them as columns or as an index."""
     import pandas as pd
     import pyarrow.parquet as pq
 
@@ -42,9 +54,6 @@ def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
     _require_bounded(file, [schema.field(name) for name in held.intersection([*columns, *index])])
     frame = pd.read_parquet(file, columns=columns)
     return frame.reset_index(drop=set(frame.index.names).isdisjoint(wanted))
-
-
-texts = read  # a file that knows its types has numbers and texts as they were
 
 
 def _index(schema: Any) -> list[Any]:

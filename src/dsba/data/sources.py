@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,9 +52,12 @@ class Reading:
         import pandas as pd
 
         numbers = pd.to_numeric(pd.Series(self.na_values, dtype=object), errors="coerce").dropna().tolist()
-        for name in frame if self.na_values else ():
-            marked = frame[name].isin(numbers if frame[name].dtype.kind in "iuf" else [*self.na_values, *numbers])
-            if marked.any():
+        for name in (name for name in frame if self.na_values and frame[name].dtype.kind != "b"):
+            of_numbers = frame[name].dtype.kind in "iuf"
+            marked = frame[name].isin(numbers if of_numbers else [*self.na_values, *numbers])
+            if marked.any() and of_numbers:
+                frame[name] = frame[name].mask(marked)
+            elif marked.any():
                 frame[name] = frame[name].astype(object).mask(marked, None).infer_objects()
         return frame
 
@@ -72,7 +75,7 @@ def table_source(
     encoding : str or None
         Of text that is not UTF-8: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, ...
     na_values : Sequence[object]
-        Other marks of a missing value, in every column, such as ``[-999, "unknown"]``.
+        Other marks of a missing value, in every column, such as ``[-999, "unknown"]``; or one mark.
     decimal : str or None
         The mark before decimals in text, if it is not found out.
 
@@ -92,7 +95,8 @@ def table_source(
     >>> print(dsba.table_source("visits.csv", encoding="latin-1", na_values=[-999]))
     visits.csv
     """
-    return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, na_values)), decimal))
+    marks = [na_values] if isinstance(na_values, str) or not isinstance(na_values, Iterable) else na_values
+    return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, marks)), decimal))
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ def _content(file: HashedFile) -> Any:
 
 
 def is_utf8(file: HashedFile) -> bool:
-    """Whether a text has letters beyond ASCII, and all of it is UTF-8: another encoding would read other letters."""
-    content, beyond = _content(file), False
+    """Whether a text is UTF-8, and the encoding that was given would read other letters, as beyond ASCII."""
+    content, beyond = _content(file), _is_wide(file.reading.encoding)
     with suppress(UnicodeDecodeError):
         for text in iterdecode(iter(lambda: content.read(RECODED_BYTES), b""), "utf-8"):
             if "\x00" in text:
@@ -127,6 +127,11 @@ def is_utf8(file: HashedFile) -> bool:
             beyond |= not text.isascii()
         return beyond
     return False
+
+
+def _is_wide(encoding: str | None) -> bool:
+    """Whether a letter of ASCII has several bytes."""
+    return lookup(encoding or "utf-8").name.startswith(("utf-16", "utf-32"))
 
 
 def _as_utf8(content: Any, encoding: str) -> io.BufferedReader:
@@ -323,7 +328,7 @@ def _whole_lines(path: str, text: Iterable[str]) -> Iterator[str]:
 def sniffed(file: HashedFile) -> Dialect:
     """Separator and decimal mark of a CSV file, from its first lines."""
     encoding = file.reading.encoding
-    begin, other = head(file), not lookup(encoding or "utf-8").name.startswith("utf-16")
+    begin, other = head(file), not _is_wide(encoding)
     marked = other and begin.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     if encoding is not None and not marked:
         begin = _as_utf8(unpacked(file), encoding).read(HEAD_BYTES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from dsba.fitting.rows import sums
 from dsba.network import Group
 from dsba.problem.validation import require_weight
 from dsba.solvers.exact import lasso
-from dsba.types import Array, Flags
+from dsba.types import Array
 
 RULES = ("min", "1se")
 LEAST_ALPHA = 1e-15  # where no column has anything to do with the labels
@@ -101,7 +102,7 @@ class DecentralizedElasticNetCV(DecentralizedElasticNet):
             raise InputError(f"cross-validation sums products of columns: {MOST_COLUMNS} columns at most.")
         require_known("rule", self.rule, RULES)
         products = _products(rows, _folds(rows, self.cv), self.fit_intercept, self._group)
-        ratios = [as_share("l1_ratio", ratio) for ratio in np.atleast_1d(self.l1_ratio).tolist()]
+        ratios = _several("l1_ratio", np.atleast_1d(self.l1_ratio).tolist(), as_share)
         paths = [_path(products, ratio, self._alphas(products.fits[0], ratio)) for ratio in ratios]
         best = min(range(len(paths)), key=lambda k: float(paths[k].mean.min()))
         path, self.l1_ratio_ = paths[best], ratios[best]
@@ -118,12 +119,19 @@ class DecentralizedElasticNetCV(DecentralizedElasticNet):
 
     def _alphas(self, whole: _Products, ratio: float) -> Array:
         if not isinstance(self.alphas, int | np.integer):
-            return np.sort([as_number("alphas", alpha, at_least=0.0) for alpha in self.alphas])[::-1]
+            return np.sort(_several("alphas", self.alphas, partial(as_number, at_least=0.0)))[::-1]
         if not ratio > 0.0:
             raise InputError("without |w|_1 no penalty leaves no coefficient: give the alphas, or an l1_ratio above 0.")
         top = max(float(np.abs(whole.pull).max(initial=0.0)) / ratio, LEAST_ALPHA)
-        low = as_number("eps", self.eps, above=0.0) * top
+        low = as_share("eps", as_number("eps", self.eps, above=0.0)) * top
         return np.geomspace(top, low, as_integer("alphas", self.alphas, at_least=1))
+
+
+def _several(name: str, given: Any, check: Callable[[str, Any], float]) -> list[float]:
+    """The numbers of a list, checked one by one."""
+    if not isinstance(given, Iterable) or isinstance(given, str) or not (found := [check(name, one) for one in given]):
+        raise InputError(f"{name} must be a list with at least one number, got {given!r}.")
+    return found
 
 
 class _Products(NamedTuple):
@@ -173,19 +181,34 @@ class _Path(NamedTuple):
     errors: Array
 
 
-def _folds(rows: Rows, cv: Any) -> list[tuple[Flags, Flags]]:
-    """The rows to fit to and the rows to test, for each fold."""
+def _folds(rows: Rows, cv: Any) -> list[tuple[Array, Array]]:
+    """How often each row is fitted to and tested, for each fold."""
     if isinstance(cv, Iterable):
-        everyone = np.arange(len(rows.y))
-        return [(np.isin(everyone, fit), np.isin(everyone, test)) for fit, test in cv]
+        return _folds_of_pairs(len(rows.y), cv)
     place = np.zeros(len(rows.y), int)
     for at in rows.by_node:
         place[at] = np.arange(at.size)
     own = place % as_integer("cv", cv, at_least=2)
-    return [(own != fold, own == fold) for fold in range(cv)]
+    return [(1.0 * (own != fold), 1.0 * (own == fold)) for fold in range(cv)]
 
 
-def _products(rows: Rows, folds: list[tuple[Flags, Flags]], intercept: bool, group: Group) -> _FoldProducts:
+def _folds_of_pairs(count: int, pairs: Iterable[Any]) -> list[tuple[Array, Array]]:
+    """Rows are chosen as NumPy does: by number, from the end if negative, several times, or by a mask."""
+    everyone = np.arange(count)
+
+    def times(chosen: Any) -> Array:
+        return np.bincount(everyone[np.asarray(chosen)], minlength=count).astype(float)
+
+    try:
+        found = [(times(fit), times(test)) for fit, test in pairs]
+    except (TypeError, ValueError, IndexError):
+        found = []
+    if not found:
+        raise InputError("cv must be a number of folds, or pairs of the rows to fit to and the rows to test.")
+    return found
+
+
+def _products(rows: Rows, folds: list[tuple[Array, Array]], intercept: bool, group: Group) -> _FoldProducts:
     """The products of all rows and of each part of each fold, in one sum over all nodes."""
     Z = np.column_stack([rows.X.toarray(), rows.y, np.ones(len(rows.y))])
     totals = sums(rows, group, *(rows.weight[:, None] * Z).T)
@@ -193,7 +216,7 @@ def _products(rows: Rows, folds: list[tuple[Flags, Flags]], intercept: bool, gro
     centre = np.array(totals) / totals[-1] * intercept
     centre[-1] = 0.0
     Z -= centre
-    everyone = np.ones(len(rows.y), bool)
+    everyone = np.ones(len(rows.y))
     masks = [everyone, *(fit for fit, _ in folds), *(test for _, test in folds)]
     upper, p = np.triu_indices(Z.shape[1]), len(centre) - 2
     own = []

@@ -192,6 +192,14 @@ def _warn_unless_converged(result: Result, estimator: Decentralized) -> None:
     not_converged.warn(not_converged.unconverged(name, result.message, estimator.tol, advice), stacklevel=4)
 
 
+def _of_one_score(estimator: Decentralized, operator: Operator, instead: str) -> Operator:
+    """The operator, if a sample has one score in it."""
+    if operator.labels == "multiclass":
+        name, kind = type(operator).__name__, type(estimator).__name__
+        raise InputError(f"{kind} fits losses of one score, and {name} has one for each class: {instead}.")
+    return operator
+
+
 # Classifiers -------------------------------------------------------------------------------------
 
 
@@ -319,6 +327,9 @@ class DecentralizedClassifier(_Classifier):
     """
 
     operator: str | Operator = "logistic"
+
+    def _operator(self) -> Operator:
+        return _of_one_score(self, super()._operator(), "DecentralizedLogisticRegression has one for each class")
 
 
 @dataclass(eq=False, repr=False)
@@ -552,6 +563,25 @@ class DecentralizedRegressor(_Regressor):
     """
 
     operator: str | Operator = "ridge"
+
+    def _operator(self) -> Operator:
+        return _of_one_score(self, super()._operator(), "classes are for the classifiers")
+
+    def predict(self, X: Any) -> Array:
+        """The predicted labels; the expected counts where the loss is one of counts.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number per sample.
+        """
+        scores, operator = self._scores(X), self._operator()
+        return operator.decide(scores[:, None]) if operator.decision == "number" else scores
 
 
 @dataclass(eq=False, repr=False)

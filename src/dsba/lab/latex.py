@@ -56,7 +56,8 @@ def _comments(results: FinishedRuns, cases: Sequence[ShownCase], tol: float) -> 
     made = results.environment
     origin = [f"% {name} {text}" for name, text in (("commit", made.commit), ("made by", made.command)) if text]
     rows = [f"% {title}, {runs}" for case in cases for title, runs in results.identifiers(case).items()]
-    return [*about, f"% {costs}; metrics: mean and standard deviation at the end", *origin, *rows, *warned]
+    comments = [*about, f"% {costs}; metrics: mean and standard deviation at the end", *origin, *rows, *warned]
+    return [" ".join(comment.split()) for comment in comments]  # a label of two lines would end the comment
 
 
 def _differences(cases: Sequence[ShownCase]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, as_number, require_known, unknown_name
 from dsba.lab import latex, sweeps
 from dsba.lab.curves import COSTS, SHORT, TOLERANCES, Curve, agree, comparing_tolerance, costs, reached_by
 from dsba.lab.figures import FigureSize, Panel, axis_title, draw_panels, in_rows, rendered
@@ -67,6 +67,7 @@ class ExperimentResults(FinishedRuns):
           method  seed  passes  gap
         0  EXTRA     0     0.0  1.0
         """
+        self._some(self.cases)
         frames = [self.histories[run.id].to_frame().assign(**self.describe(run)) for run in self.runs]
         import pandas as pd
 
@@ -171,6 +172,8 @@ class ExperimentResults(FinishedRuns):
         >>> print(results.to_latex(costs=["passes"], tol=0.1))
         % ridge, ...
         """
+        for cost in costs:
+            require_known("cost", cost, COSTS)
         return latex.latex(self, costs, metrics, tol or sweeps.tolerance(self), together)
 
     def tuning(self) -> list[dict[str, Any]]:
@@ -272,15 +275,23 @@ class ExperimentResults(FinishedRuns):
         Raises
         ------
         InputError
-            If a panel is not known.
+            If a panel or a column is not known, or no run is finished.
 
         Examples
         --------
         >>> results.plot("rounds", width=3.25, font_size=8).savefig("rounds.pdf")
         """
-        cases = self.chosen(panels)
+        cases = self._some(self.chosen(panels))
+        for case in cases:
+            for name in filter(None, (x, y)):
+                require_known("column", name, set.intersection(*(set(c.mid) for c in self.curves(case).values())))
         rows = in_rows([self.panel(case, x, y or self.metric(case)) for case in cases], _columns(ncols, width))
-        return draw_panels(rows, self.labels, size=FigureSize(width, font_size), constants=self.constants(cases))
+        return draw_panels(rows, self.labels, size=_size(width, font_size), constants=self.constants(cases))
+
+    def _some(self, cases: list[ShownCase]) -> list[ShownCase]:
+        if not cases:
+            raise InputError(f"{self.folder.root} has no finished run to show.")
+        return cases
 
     def chosen(self, panels: Sequence[str | ShownCase] | None) -> list[ShownCase]:
         """The cases that were named, each once: all by default, or every case that has one of these titles."""
@@ -325,20 +336,23 @@ class ExperimentResults(FinishedRuns):
         --------
         >>> results.sweep("tolerance", "rounds").savefig("tolerance.pdf")
         """
+        self._some(self.cases)
         found = sweeps.sweep(self, x, cost, tol, relative_to)
+        if not found:
+            raise InputError(f"no finished run has a number for {x}.")
         about = axis_title(cost) if relative_to is None else f"{SHORT[cost]}, as a multiple of {relative_to}'s"
-        return sweeps.draw_sweep(found, x, about, self.labels, FigureSize(width, font_size), _columns(ncols, width))
+        return sweeps.draw_sweep(found, x, about, self.labels, _size(width, font_size), _columns(ncols, width))
 
     def map(
-        self, case: ShownCase | None = None, tol: float | None = None, *,
+        self, case: str | ShownCase | None = None, tol: float | None = None, *,
         width: float | None = None, font_size: float = 10.0,
     ) -> Any:  # fmt: skip
         """A matplotlib figure: which method reaches ``tol`` first, by latency and bandwidth.
 
         Parameters
         ----------
-        case : ShownCase or None
-            One of ``cases``; None is the first.
+        case : str or ShownCase or None
+            One of ``cases``, or the first with this title; None is the first of all.
         tol : float or None
             The tolerance; None is the tightest of those that leave the fewest links undecided.
         width : float or None
@@ -355,7 +369,8 @@ class ExperimentResults(FinishedRuns):
         --------
         >>> results.map(width=3.25, font_size=8).savefig("map.pdf")
         """
-        return sweeps.draw_map(self, case or self.cases[0], tol, FigureSize(width, font_size))
+        case = self._some(self.chosen(None if case is None else [case]))[0]
+        return sweeps.draw_map(self, case, tol, _size(width, font_size))
 
     def figures(self) -> Iterator[tuple[str, Any]]:
         """Per problem, network and split: a row of panels per metric and axis, a column per data set.
@@ -415,6 +430,11 @@ class ExperimentResults(FinishedRuns):
 def _columns(ncols: int | None, width: float | None) -> int:
     """How many panels stand side by side: three, or one in a narrow figure, if it was not said."""
     return (3 if width is None or width > 4 else 1) if ncols is None else ncols
+
+
+def _size(width: float | None, font_size: float) -> FigureSize:
+    inches = None if width is None else as_number("width", width, above=0.0)
+    return FigureSize(inches, as_number("font_size", font_size, above=0.0))
 
 
 def as_text(cell: Any) -> Any:

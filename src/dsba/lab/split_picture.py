@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dsba.problem.problem import Problem
 
 MOST_LABELS = 20  # of a legend
+CYCLE = 10  # of matplotlib's cycle; the labels beyond have hatched bars
 
 
 def counted_labels(problem: Problem) -> tuple[list[str], Integers]:
@@ -64,7 +65,8 @@ def holdings(problem: Problem) -> Any:
     figure = new_figure(SCREEN)
     axes, below, handles = figure.subplots(), np.zeros(problem.n_nodes), {}
     for k, name in enumerate(names):
-        handles[name] = axes.bar(np.arange(problem.n_nodes), counts[:, k], bottom=below, color=f"C{k % 10}")
+        again = {"hatch": "///", "edgecolor": "white"} if k >= CYCLE else {}
+        handles[name] = axes.bar(range(problem.n_nodes), counts[:, k], bottom=below, color=f"C{k % CYCLE}", **again)
         below = below + counts[:, k]
     axes.set_xlabel("node", fontsize=SCREEN.small)
     axes.set_ylabel("samples", fontsize=SCREEN.small)

@@ -51,6 +51,8 @@ class GivenTables:
                 "wanted a pandas frame, a file or the URL of a database, or a list or dict of them, one a site."
             )
         names = list(map(str, several)) if isinstance(several, dict) else _names(given, alone=several is not table)
+        if len(set(names)) < len(names):
+            raise InputError("two tables have the same name, and sites are named after it: rename one.")
         if sites is not None and len(given) > 1:
             raise InputError(f"the column {sites!r} names the sites of one table, and there are {len(given)} tables.")
         return cls({name: _opened(name, one) for name, one in zip(names, given, strict=True)}, sites)

@@ -830,7 +830,7 @@ class Results:
     def event(self) -> Level | None:
         """The label whose probability is modelled, if the outcome has two labels."""
         classes = self.schema.classes
-        return None if classes is None or len(classes) > 2 else classes[-1]
+        return classes[-1] if classes is not None and len(classes) == 2 else None
 
     @property
     def references(self) -> dict[str, Level]:
@@ -884,6 +884,8 @@ class Results:
         >>> results.plain()["names"]
         ['Intercept', 'dose', 'sex[T.m]']
         """
+        from dsba.tables.evaluation import Evaluation
+
         known: dict[str, Any] = dict.fromkeys(("names", *PLAIN_COLUMNS, *PLAIN_FIGURES, "vif", "terms"))
         shown = dict(zip(PLAIN_COLUMNS, self.to_frame().to_numpy().T.tolist(), strict=False))
         known |= {"names": self._names, **shown}
@@ -892,6 +894,8 @@ class Results:
         known |= {"formula": str(self.formula), "operator": str(plain_of(spec.operator)), "rounds": self.rounds}
         known |= {"rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
         known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
+        tested = None if self.test is None else Evaluation(self.test, {}).plain()["pooled"]
+        known |= {"figures": vars(self.metadata.figures), "test": tested}
         return known | {"event": self.event, "references": self.references, "digest": self.digest()}
 
     def _tests(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dsba.errors import InputError, StorageError
+from dsba.errors import InputError, StorageError, as_integer
 from dsba.lab import jobs
 from dsba.lab.display import PlanDisplay
 from dsba.lab.executors import ONE_THREAD, ready
@@ -31,7 +31,7 @@ GRACE_SECONDS = 20.0  # for jobs under way when all shall stop; then their proce
 
 def perform(waiting: list[Job], done: set[str], folder: Folder, workers: int, display: PlanDisplay) -> None:
     """All jobs, in this process or in several."""
-    if workers == 1 or len(waiting) <= 1:
+    if as_integer("workers", workers, at_least=1) == 1 or len(waiting) <= 1:
         for job in waiting:
             display.started(job)
             _alone(job, folder, display)
