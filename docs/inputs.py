@@ -40,6 +40,8 @@ LEFT_OUT = (
     "dsba.operators.consistency", "dsba.pages", "dsba.storage", "dsba.tables.page",
     "dsba.types",
 )  # fmt: skip
+# What draws, beside what counts.
+DRAWN = {("dsba.lab.results", f"ExperimentResults.{name}") for name in ("figures", "map", "panel", "plot", "sweep")}
 Place = tuple[str, str]  # a module, and in it a name, a class's method ("Class.method"), TOP or MAIN
 Uses = tuple[frozenset[str], frozenset[str]]  # dotted names, and attributes
 
@@ -244,7 +246,7 @@ class Tree:
                 assert module is not None
                 attributes |= module.uses[what][1]
                 new |= self.next(place) - found
-            new = set(self._methods(found, attributes)) - found
+            new = set(self._methods(found, attributes)) - found - DRAWN
         return found
 
     def _methods(self, found: set[Place], attributes: set[str]) -> Iterator[Place]:
