@@ -88,7 +88,6 @@ def test_the_unit_of_the_outcome(unit):
     ("options", "sentence"),
     [
         ({"lambdas": []}, "lambdas must have at least one number"),
-        ({"formula": "sbp ~ 1"}, "an elastic net is about columns, and the formula has none"),
         ({"folds": 400}, "some of the 400 folds have no row"),
         ({"formula": "none ~ age", "operator": "poisson"}, "all the same in all rows"),
         ({"formula": "once ~ age", "operator": "poisson", "folds": 3}, "all the same in all rows outside of a fold"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -285,10 +286,11 @@ class StepWatch(RowWatch):
         left = np.linalg.eigvalsh(self.steepest - information)[0]
         return bool(left < -(BOUND_SLACK + LOST_DIGITS * largest) * np.abs(self.steepest).max())
 
-    @property
+    @cached_property
     def _rows(self) -> list[Array]:
         """The columns of the problem, of each site here."""
-        held = [one.X[:, self.columns.others] for one in self.columns.designs]
+        others = self.columns.others
+        held = [one.X[:, others] for one in self.columns.designs]
         return [np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X for X in held]
 
     def _slopes(self, z: Array) -> list[Array]:

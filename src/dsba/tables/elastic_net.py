@@ -294,8 +294,6 @@ def path_of(
     designs = design_tables(sites, terms, network, spec.guards)
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
-    if len(designs.names) == 1:
-        raise InputError("an elastic net is about columns, and the formula has none.")
     model = LOSSES[str(spec.operator)]
     notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network))
     scaling, ready, moments = scaled_designs(designs, network)
