@@ -163,7 +163,7 @@ def _newton_direction(op: Any, gram: Any, t: Any, y: Any, u: Any, F: Any, M: Any
     solve_in_place(M, F.reshape(-1))
 
 
-@part(allocates=True, inline="always")
+@part(allocates=True)
 def _resolve(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
     """u, g <- the solution of u + G t g(u) = v and g there: Newton from 0, its steps halved until the excess falls.
 
