@@ -529,7 +529,7 @@ class _Regressor(RegressorMixin, Decentralized):
         return fit
 
     def predict(self, X: Any) -> Array:
-        """The predicted labels.
+        """The predicted labels; the expected counts where the loss is one of counts.
 
         Parameters
         ----------
@@ -541,7 +541,8 @@ class _Regressor(RegressorMixin, Decentralized):
         numpy.ndarray
             One number per sample.
         """
-        return self._scores(X)
+        scores, operator = self._scores(X), self._operator()
+        return operator.decide(scores[:, None]) if operator.decision == "number" else scores
 
 
 @dataclass(eq=False, repr=False)
@@ -566,22 +567,6 @@ class DecentralizedRegressor(_Regressor):
 
     def _operator(self) -> Operator:
         return _of_one_score(self, super()._operator(), "classes are for the classifiers")
-
-    def predict(self, X: Any) -> Array:
-        """The predicted labels; the expected counts where the loss is one of counts.
-
-        Parameters
-        ----------
-        X : array-like or scipy.sparse matrix
-            One row for each sample.
-
-        Returns
-        -------
-        numpy.ndarray
-            One number per sample.
-        """
-        scores, operator = self._scores(X), self._operator()
-        return operator.decide(scores[:, None]) if operator.decision == "number" else scores
 
 
 @dataclass(eq=False, repr=False)
@@ -625,21 +610,6 @@ class DecentralizedPoisson(_Regressor):
 
     def _lam(self, total: float) -> float:
         return as_number("alpha", self.alpha, at_least=0.0)
-
-    def predict(self, X: Any) -> Array:
-        """The predicted mean counts.
-
-        Parameters
-        ----------
-        X : array-like or scipy.sparse matrix
-            One row for each sample.
-
-        Returns
-        -------
-        numpy.ndarray
-            One number per sample.
-        """
-        return np.exp(self._scores(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
