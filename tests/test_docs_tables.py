@@ -130,7 +130,7 @@ RULES = {
     "data/excel.py read": set(),
     "tables/models/cox.py Cox.sums": set(),
     "tables/inference.py infer": {"bench-speed", "bench-tables"},
-    "estimators/linear.py Decentralized._solve": {"bench-choice", "bench-estimators"},
+    "estimators/base.py Decentralized._solve": {"bench-choice", "bench-estimators"},
 }  # fmt: skip
 
 

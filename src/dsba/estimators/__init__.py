@@ -1,19 +1,22 @@
 """scikit-learn estimators: a model of all nodes' data with the habits of scikit-learn."""
 
+from dsba._system.docstrings import inherit_parameters
 from dsba.errors import require_package
 
 try:
-    from dsba.estimators.elastic_net import DecentralizedElasticNet, DecentralizedElasticNetCV
-    from dsba.estimators.linear import (
-        Decentralized,
+    from dsba.estimators.base import Decentralized
+    from dsba.estimators.classification import (
         DecentralizedAUCClassifier,
         DecentralizedClassifier,
-        DecentralizedHuber,
         DecentralizedLogisticRegression,
+        DecentralizedSVM,
+    )
+    from dsba.estimators.elastic_net import DecentralizedElasticNet, DecentralizedElasticNetCV
+    from dsba.estimators.regression import (
+        DecentralizedHuber,
         DecentralizedPoisson,
         DecentralizedRegressor,
         DecentralizedRidge,
-        DecentralizedSVM,
     )
 except ImportError:
     require_package("an estimator", "sklearn", "estimators")
@@ -32,3 +35,6 @@ __all__ = [
     "DecentralizedRidge",
     "DecentralizedSVM",
 ]
+
+for _name in __all__[1:]:
+    inherit_parameters(globals()[_name])

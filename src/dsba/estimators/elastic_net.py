@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms.newton import MOST_COLUMNS, symmetric
 from dsba.errors import InputError, as_integer, as_number, as_share, require_known
-from dsba.estimators.linear import DecentralizedRidge
+from dsba.estimators.regression import DecentralizedRidge
 from dsba.fitting import Fit, Rows
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
@@ -248,7 +247,3 @@ def _solved(one: _Products, ratio: float, alphas: Array, intercept: bool) -> Arr
         w = lasso(one.H + np.diag(np.full(len(w), alpha * (1.0 - ratio))), one.pull, np.full(len(w), alpha * ratio), w)
         found.append([*w, one.intercept(w) if intercept else 0.0])
     return np.array(found)
-
-
-for _estimator in (DecentralizedElasticNet, DecentralizedElasticNetCV):
-    inherit_parameters(_estimator)
