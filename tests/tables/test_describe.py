@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.fitting.spec import FitSpec
-from dsba.tables.describe import NumberSummary, describe_sites
+from dsba.tables.describe import describe_sites
+from dsba.tables.description import NumberSummary
 from dsba.tables.fit import fit_sites
 from dsba.tables.page import description_page
 from dsba.tables.terms import SiteTable

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dsba.fitting.measures import Measures
     from dsba.fitting.model import FittedModel
     from dsba.network import MPINetwork, Network
-    from dsba.tables.describe import Description
+    from dsba.tables.description import Description
     from dsba.tables.elastic_net import ElasticNetPath
     from dsba.tables.evaluation import Evaluation
     from dsba.tables.survival import SurvivalCurves

@@ -48,7 +48,8 @@ from dsba.study.further import further_files, leaving_further, require_like_rows
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
-from dsba.tables.describe import Description, describe_sites
+from dsba.tables.describe import describe_sites
+from dsba.tables.description import Description
 from dsba.tables.evaluation import evaluated_rows, sentences
 from dsba.tables.expected_cost import Way, column_names, expected_cost, told_besides
 from dsba.tables.fit import evaluate_own, fitted_rows, share_each, train_own

@@ -24,7 +24,7 @@ from dsba.study.file import Study
 from dsba.study.further import further_files, require_like_rows
 from dsba.study.join import CHECKPOINT, blaming_others, described, evaluated, own_rows, result_hash
 from dsba.study.totals import TOTALS_FILE, EpochRecord
-from dsba.tables.describe import Description
+from dsba.tables.description import Description
 from dsba.tables.fit import train_own
 from dsba.tables.results import Results
 

@@ -26,7 +26,8 @@ from dsba.network.contract import SITE_TOTALS
 from dsba.operators import Operator
 from dsba.tables import likelihood, schema_report
 from dsba.tables.columns import INTERCEPT, States, references_of
-from dsba.tables.describe import Description, describe_sites
+from dsba.tables.describe import describe_sites
+from dsba.tables.description import Description
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, evaluated_rows, sentences

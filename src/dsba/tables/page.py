@@ -12,7 +12,7 @@ from dsba.fitting.measures import CalibrationGroup, ClassMeasures, MeanMeasures,
 from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.describe import Description
+from dsba.tables.description import Description
 from dsba.tables.evaluation import Z95, for_people
 from dsba.tables.expected_cost import told_besides
 from dsba.tables.models import MODELS
