@@ -22,7 +22,7 @@ TABLES = (
     "dsba.tables.tests.Prediction", "dsba.tables.evaluation.Evaluation", "dsba.tables.hazards.BaselineHazard",
     "dsba.tables.meta.SiteEstimates", "dsba.tables.meta.MetaAnalysis", "dsba.tables.survival.SurvivalCurves",
     "dsba.tables.survival.LogRank", "dsba.tables.elastic_net.ElasticNetPath", "dsba.tables.exports.TextTable",
-    "dsba.tables.describe.Description", "dsba.data.sources.TableSource",
+    "dsba.tables.description.Description", "dsba.data.sources.TableSource",
 )  # fmt: skip
 OTHERS = ("dsba.errors.FitError", "dsba.fitting.not_converged.NotConvergedWarning", *TABLES)
 # What a person calls on the results of a comparison; the page and the tables of the folder use more of them.
