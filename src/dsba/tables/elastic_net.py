@@ -27,13 +27,13 @@ from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import Folds, ModelWatch, check_design
 from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
-from dsba.tables.inputs import GivenTables
+from dsba.tables.inputs import stated_sites
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import scaled_designs
 from dsba.tables.schema import enforce
-from dsba.tables.terms import ModelTerms, SiteTable, stated
+from dsba.tables.terms import ModelTerms, SiteTable
 from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
@@ -254,9 +254,7 @@ def elastic_net(
     """
     asked = PathOptions.checked(operator, l1_ratio, lambdas, folds)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
-    given = GivenTables.of(table, sites)
-    spec = stated(spec, given.headers)
-    held = given.read(ModelTerms.of(spec))
+    held, spec = stated_sites(table, sites, spec)
     return path_of(held, spec, Simulator(spec.topology(len(held))), *asked)
 
 

@@ -35,7 +35,7 @@ from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import Contrast, parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
-from dsba.tables.inputs import GivenTables, columns_of, distinct
+from dsba.tables.inputs import columns_of, distinct, stated_sites
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
@@ -86,9 +86,7 @@ def fit(
     spec = FitSpec(formula=formula, operator=operator, **options)
     if not spec.of_tables:
         raise InputError("dsba.fit needs a formula, or a target with features or all_features.")
-    given = GivenTables.of(table, sites)
-    spec = stated(spec, given.headers)
-    held = given.read(ModelTerms.of(spec))
+    held, spec = stated_sites(table, sites, spec)
     rare: list[str] = []
     signs: list[str] = []
     results = fit_sites(held, spec, Simulator(spec.topology(len(held))), warn=rare.append, look=signs.append)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsba.data.sources import TableSource
 from dsba.data.table_files import Table, open_table
 from dsba.errors import InputError
-from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
+from dsba.fitting.spec import FitSpec
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,13 @@ class FrameTable(NamedTuple):
 def as_sites(table: Any, sites: str | None = None, terms: ModelTerms | None = None) -> list[SiteTable]:
     """The rows of each site: those columns that ``terms`` name, or all."""
     return GivenTables.of(table, sites).read(terms)
+
+
+def stated_sites(table: Any, sites: str | None, spec: FitSpec) -> tuple[list[SiteTable], FitSpec]:
+    """The columns of a specification at each site, and the specification with the columns that its dot stands for."""
+    given = GivenTables.of(table, sites)
+    spec = stated(spec, given.headers)
+    return given.read(ModelTerms.of(spec)), spec
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from dsba.tables.design import filled_in, odd_outcome, outcome_of
 from dsba.tables.expected_cost import cost_of
 from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
-from dsba.tables.inputs import GivenTables
+from dsba.tables.inputs import stated_sites
 from dsba.tables.models.base import ModelSums
 from dsba.tables.risk_sets import GRID_INTERVALS, candidate_ends, grid_numbers, guarded_grid, on_grid
-from dsba.tables.terms import SITE, ModelTerms, SiteTable, stated
+from dsba.tables.terms import SITE, ModelTerms, SiteTable
 from dsba.types import Array, Flags, Integers, Level, Notify
 
 if TYPE_CHECKING:
@@ -263,9 +263,7 @@ def survival_curve(
     """
     ends = None if grid is None else tuple(grid)
     spec = FitSpec(formula=formula, operator="cox", strata=strata, grid=ends, missing=missing)
-    given = GivenTables.of(table, sites)
-    spec = stated(spec, given.headers)
-    held = given.read(ModelTerms.of(spec))
+    held, spec = stated_sites(table, sites, spec)
     return curves_of(held, spec, Simulator(spec.topology(len(held))), conf_type)
 
 
